@@ -1,0 +1,46 @@
+/** Every command, in the order that the help shows them. */
+import type { CommandDescription } from '../command.ts';
+import { cp } from './cp.ts';
+import { create } from './create.ts';
+import { doctor } from './doctor.ts';
+import { exec } from './exec.ts';
+import { imageList } from './image-list.ts';
+import { info } from './info.ts';
+import { keyCreate } from './key-create.ts';
+import { keyList } from './key-list.ts';
+import { keyRevoke } from './key-revoke.ts';
+import { kill } from './kill.ts';
+import { logs } from './logs.ts';
+import { ls } from './ls.ts';
+import { matrixShow } from './matrix-show.ts';
+import { run } from './run.ts';
+import { shell } from './shell.ts';
+import { up } from './up.ts';
+import { version } from './version.ts';
+
+export const commands: readonly CommandDescription[] = [
+  run,
+  up,
+  create,
+  exec,
+  shell,
+  ls,
+  info,
+  logs,
+  cp,
+  kill,
+  matrixShow,
+  doctor,
+  imageList,
+  keyCreate,
+  keyList,
+  keyRevoke,
+  version,
+];
+
+/** What the groups of commands are about. */
+export const groups: Readonly<Record<string, string>> = {
+  matrix: 'the permission matrix',
+  image: 'images of sandboxes',
+  key: 'API keys',
+};

@@ -1,0 +1,75 @@
+/** The host side in this process: workspace and isolation behind {@link HostSide}. Needs root. */
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type Tier, tiers } from '../admission/grant.ts';
+import { SallyportError } from '../errors/error.ts';
+import { openOciDriver } from '../isolation/oci-driver.ts';
+import { reconcile } from '../isolation/reconcile.ts';
+import type { RuntimeName } from '../isolation/runtime.ts';
+import type { Driver } from '../isolation/types.ts';
+import { openCgroupTree } from '../linux/cgroup.ts';
+import { type ImageStore, openImageStore } from '../workspace/image-store.ts';
+import type { HostSide, StartedBox, StartRequest } from './types.ts';
+
+/** One pool for all daemons of the host, gone at a reboot like what it counts. */
+const uidFolder = '/run/sallyport/uids';
+
+export interface HostSideOptions {
+  readonly home: string;
+  readonly runtime?: RuntimeName;
+}
+
+/** @throws SallyportError `not_root` */
+export function openHostSide(options: HostSideOptions): HostSide {
+  if (process.getuid?.() !== 0) throw new SallyportError('not_root', 'Cannot open the host side: not running as root');
+  const home = resolve(options.home);
+  mkdirSync(home, { recursive: true, mode: 0o700 });
+  const images = openImageStore(home);
+  const cgroups = openCgroupTree(homeName(home));
+  const drivers = new Map<Tier, Driver>(
+    tiers.map((tier) => [tier, openOciDriver({ home, tier, runtime: options.runtime ?? 'crun', cgroups, uidFolder })]),
+  );
+
+  return {
+    images: async () => images.digests(),
+    exercise: async (tier) => {
+      try {
+        return await driverOf(drivers, tier).exercise(await images.resolve(imageNameOf(tier)));
+      } catch (error) {
+        return { tier, available: false, reason: error instanceof Error ? error.message : String(error) };
+      }
+    },
+    start: (request) => startIn(images, driverOf(drivers, request.grant.isolation.tier), request),
+    reconcile: () => reconcile({ home, cgroups, uidFolder }),
+    pidMax: () => Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8')),
+    close: () => cgroups.removeEmptyParents(),
+  };
+}
+
+/** The process tier has one image, the host's own /usr; the container tier is exercised with the base image. */
+function imageNameOf(tier: Tier): string {
+  return tier === 'process' ? 'host' : 'base';
+}
+
+function driverOf(drivers: ReadonlyMap<Tier, Driver>, tier: Tier): Driver {
+  const driver = drivers.get(tier);
+  if (driver !== undefined) return driver;
+  throw new SallyportError(
+    'tier_unavailable',
+    `Cannot start a sandbox: this release has no driver for the tier ${tier}`,
+  );
+}
+
+/** Daemons of different homes never meet in one cgroup folder. */
+function homeName(home: string): string {
+  return createHash('sha256').update(home).digest('hex').slice(0, 12);
+}
+
+async function startIn(images: ImageStore, driver: Driver, { id, grant, inputs }: StartRequest): Promise<StartedBox> {
+  const image = await images.resolve(grant.image.name);
+  if (image.digest === grant.image.digest)
+    return { box: await driver.start({ id, grant, image, inputs }), user: image.user };
+  const message = `Cannot start sandbox ${id}: image ${image.name} is now ${image.digest}, the Grant says ${grant.image.digest}`;
+  throw new SallyportError('image_missing', message);
+}

@@ -1,0 +1,40 @@
+/**
+ * What a killed daemon left: boxes whose PID 1 may still be ending, cgroups, folders, uid ranges. Each is removed
+ * only when its owner is dead, so a living daemon and a `sallyport run` beside it never touch each other's.
+ */
+import type { CgroupTree } from '../linux/types.ts';
+import { boxFolder, listBoxFolders, removeBoxFolder } from './box-folder.ts';
+import { releaseOrphanedRanges } from './uid-range.ts';
+
+const killDeadlineMs = 10_000;
+
+export interface ReconcileInput {
+  readonly home: string;
+  readonly cgroups: CgroupTree;
+  readonly uidFolder: string;
+}
+
+export async function reconcile({
+  home,
+  cgroups,
+  uidFolder,
+}: ReconcileInput): Promise<{ removed: string[]; uidRanges: number }> {
+  // cgroups first: a box has its folder before its cgroup, so one that is listed here without a folder is nobody's
+  const withCgroup = cgroups.list();
+  const folders = listBoxFolders(home);
+  const known = new Set(folders.map(({ id }) => id));
+  const removed = [
+    ...folders.filter(({ orphaned }) => orphaned).map(({ id }) => id),
+    ...withCgroup.filter((id) => !known.has(id)),
+  ];
+  for (const id of removed) await removeOrphan(home, cgroups, id);
+  return { removed, uidRanges: releaseOrphanedRanges(uidFolder) };
+}
+
+/** The cgroup first: a folder without a cgroup is found again, a cgroup of a forgotten box might not be. */
+async function removeOrphan(home: string, cgroups: CgroupTree, id: string): Promise<void> {
+  const cgroup = cgroups.sandbox(id);
+  await cgroup.kill(killDeadlineMs);
+  await cgroup.remove();
+  removeBoxFolder(boxFolder(home, id));
+}

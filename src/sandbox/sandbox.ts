@@ -1,0 +1,251 @@
+/**
+ * One living sandbox: the box of the host side, the conversation with its init, its deadlines and its limits.
+ * However it ends, it ends once, with one reason, and `end` settles when nothing of it is left on the host.
+ */
+import { randomBytes } from 'node:crypto';
+import { posix } from 'node:path';
+import type { StampedGrant } from '../admission/grant.ts';
+import { SallyportError } from '../errors/error.ts';
+import type { Identity, InitClient, OutputChunk } from '../init/types.ts';
+import type { Box, BoxLimit } from '../isolation/types.ts';
+import type { CgroupUsage } from '../linux/types.ts';
+import { formatDuration } from '../units/duration.ts';
+import type { InputFile } from '../workspace/types.ts';
+import { limitSentence, SandboxExec } from './exec.ts';
+import { openFiles } from './files.ts';
+import { OutputLog } from './output-log.ts';
+import type { EndReason, Exec, ExecSpec, Files, LimitName, Sandbox, SandboxInfo, SandboxState } from './types.ts';
+
+export interface SandboxParts {
+  readonly id: string;
+  readonly stamped: StampedGrant;
+  readonly box: Box;
+  readonly client: InitClient;
+  readonly user: { readonly uid: number; readonly gid: number; readonly home: string };
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly createdAt: Date;
+}
+
+export class LiveSandbox implements Sandbox {
+  readonly id: string;
+  readonly stamped: StampedGrant;
+  readonly inputs: readonly InputFile[];
+  readonly files: Files;
+  readonly ended: Promise<SandboxInfo>;
+  readonly #parts: SandboxParts;
+  readonly #execs = new Map<string, SandboxExec>();
+  readonly #log = new OutputLog();
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #settleEnded: (info: SandboxInfo) => void;
+  #state: SandboxState = 'running';
+  #lastUseMs = performance.now();
+  #idleTimer: NodeJS.Timeout | undefined;
+  #end: { readonly reason: EndReason; readonly detail: string; readonly at: Date } | undefined;
+  #ending: Promise<void> | undefined;
+
+  constructor(parts: SandboxParts) {
+    this.#parts = parts;
+    this.id = parts.id;
+    this.stamped = parts.stamped;
+    this.inputs = parts.box.inputs;
+    let settle: (info: SandboxInfo) => void = () => undefined;
+    this.ended = new Promise((resolve) => {
+      settle = resolve;
+    });
+    this.#settleEnded = settle;
+    this.files = openFiles({
+      client: parts.client,
+      identity: this.#identity('user'),
+      workdir: parts.stamped.grant.files.workdir,
+      onUse: () => this.#use(),
+    });
+    this.#watch();
+  }
+
+  info(): SandboxInfo {
+    const { box, createdAt, metadata, stamped } = this.#parts;
+    const { grant, digest } = stamped;
+    return {
+      id: this.id,
+      state: this.#state,
+      class: grant.class,
+      grantDigest: digest,
+      tier: grant.isolation.tier,
+      image: grant.image,
+      runtime: box.runtime,
+      createdAt: createdAt.toISOString(),
+      deadlineAt: new Date(createdAt.getTime() + grant.lifetime.wallMs).toISOString(),
+      ...(this.#end === undefined
+        ? {}
+        : { endedAt: this.#end.at.toISOString(), endReason: this.#end.reason, endDetail: this.#end.detail }),
+      metadata,
+    };
+  }
+
+  exec(spec: ExecSpec): Exec {
+    this.#use();
+    const { grant } = this.stamped;
+    if (spec.user === 'root' && !grant.isolation.root) {
+      throw new SallyportError('request_widens', `Cannot run as root: class ${grant.class} has no root`);
+    }
+    const stream = this.#parts.client.spawn({
+      identity: this.#identity(spec.user ?? 'user'),
+      argv: spec.argv,
+      env: { ...grant.env, ...(spec.pty === undefined ? {} : { TERM: 'xterm-256color' }), ...spec.env },
+      cwd: posix.resolve(grant.files.workdir, spec.cwd ?? '.'),
+      ...(spec.pty === undefined ? {} : { pty: spec.pty }),
+      stdin: spec.stdin ?? false,
+      killTreeOnExit: spec.killTreeOnExit ?? false,
+      root: grant.isolation.root,
+      openFiles: grant.limits.openFiles,
+    });
+    const exec = new SandboxExec({
+      id: `ex-${randomBytes(8).toString('hex')}`,
+      argv: spec.argv.map((argument) => argument.toString()),
+      timeoutMs: Math.min(spec.timeoutMs ?? grant.limits.execMs, grant.limits.execMs),
+      graceMs: spec.graceMs,
+      outputBytes: grant.limits.outputBytes,
+      stream,
+      onOutput: (chunk) => this.#log.add(chunk),
+      blame: () => this.#blame(),
+      onStuck: () => void this.end('init-lost', 'The sandbox did not end a command that was killed.'),
+    });
+    this.#execs.set(exec.id, exec);
+    void exec.result.catch(() => undefined).finally(() => this.#forget(exec));
+    return exec;
+  }
+
+  execById(id: string): Exec {
+    const exec = this.#execs.get(id);
+    if (exec !== undefined) return exec;
+    throw new SallyportError('exec_not_found', `Cannot find exec ${JSON.stringify(id)} in sandbox ${this.id}`);
+  }
+
+  execs(): readonly { id: string; argv: readonly string[]; startedAt: string }[] {
+    return [...this.#execs.values()].map(({ id, argv, startedAt }) => ({ id, argv, startedAt }));
+  }
+
+  stats(): CgroupUsage {
+    return this.#parts.box.stats();
+  }
+
+  log(): { readonly chunks: readonly OutputChunk[]; readonly omittedBytes: number } {
+    return this.#log.read();
+  }
+
+  end(reason: EndReason, detail = endSentences[reason]): Promise<void> {
+    this.#ending ??= this.#finish(reason, detail);
+    return this.#ending;
+  }
+
+  async #finish(reason: EndReason, detail: string): Promise<void> {
+    this.#state = 'ending';
+    this.#end = { reason, detail, at: new Date() };
+    for (const timer of this.#timers) clearTimeout(timer);
+    clearTimeout(this.#idleTimer);
+    const limit = reason in limitOfReason ? (limitOfReason[reason] ?? null) : null;
+    // init-lost is no result: those execs fail with that error (PX-31)
+    if (reason !== 'init-lost') for (const exec of this.#execs.values()) exec.condemn(limit, detail);
+    this.#parts.client.close();
+    try {
+      await this.#parts.box.end();
+    } finally {
+      this.#state = 'ended';
+      this.#settleEnded(this.info());
+    }
+  }
+
+  #watch(): void {
+    const { box, client, stamped, createdAt } = this.#parts;
+    const { wallMs } = stamped.grant.lifetime;
+    const leftMs = Math.max(0, createdAt.getTime() + wallMs - Date.now());
+    this.#timers.push(
+      setTimeout(() => void this.end('wall', `The sandbox lived for ${formatDuration(wallMs)}.`), leftMs),
+    );
+    this.#armIdle();
+    box.onLimit((limit) => this.#onKernelLimit(limit));
+    client.onDisk(({ freeBytes, freeInodes }) => this.#onDiskFull(freeBytes, freeInodes));
+    void client.lost.then(({ detail }) => this.#onLost(detail));
+  }
+
+  /** PID 1 or its channel is gone: an OOM kill explains it, else it was lost. */
+  #onLost(detail: string): void {
+    if (this.#ending !== undefined) return;
+    const limit = this.#blame();
+    if (limit === 'oom' || limit === 'pids') void this.end(limit, limitSentence(limit));
+    else void this.end('init-lost', `The sandbox's init is gone: ${detail}`);
+  }
+
+  #onKernelLimit(limit: BoxLimit): void {
+    void this.end(limit, limitSentence(limit));
+  }
+
+  /** The commands are ended, the sandbox stays: what they made can still be read or removed. */
+  #onDiskFull(freeBytes: number, freeInodes: number): void {
+    const { diskBytes, inodes } = this.stamped.grant.limits;
+    const what = freeInodes === 0 ? `all ${inodes} inodes` : `all ${diskBytes} bytes`;
+    for (const exec of this.#execs.values())
+      exec.stop('disk', `The workspace is full: ${what} are used (${freeBytes} bytes free).`);
+  }
+
+  #blame(): LimitName | undefined {
+    const { oomKills, pidsRefused } = this.#parts.box.stats();
+    if (oomKills > 0) return 'oom';
+    return pidsRefused > 0 ? 'pids' : undefined;
+  }
+
+  #identity(user: 'user' | 'root'): Identity {
+    const { uid, gid } = this.#parts.user;
+    return user === 'root' ? { uid: 0, gid: 0, groups: [] } : { uid, gid, groups: [] };
+  }
+
+  /** Every call counts as use. @throws SallyportError `sandbox_ended` */
+  #use(): void {
+    this.#lastUseMs = performance.now();
+    if (this.#end === undefined) return;
+    throw new SallyportError(
+      'sandbox_ended',
+      `Cannot use sandbox ${this.id}: it ended (${this.#end.reason}). ${this.#end.detail}`,
+    );
+  }
+
+  #forget(exec: SandboxExec): void {
+    this.#execs.delete(exec.id);
+    this.#lastUseMs = performance.now();
+  }
+
+  /** One timer, armed again when it fires too early: use costs nothing but a clock read. */
+  #armIdle(): void {
+    if (this.#ending !== undefined) return;
+    const { idleMs } = this.stamped.grant.lifetime;
+    const idleForMs = this.#execs.size > 0 ? 0 : performance.now() - this.#lastUseMs;
+    if (idleForMs >= idleMs) {
+      void this.end('idle', `Nothing ran in the sandbox for ${formatDuration(idleMs)}.`);
+      return;
+    }
+    this.#idleTimer = setTimeout(() => this.#armIdle(), idleMs - idleForMs);
+  }
+}
+
+const limitOfReason: Readonly<Partial<Record<EndReason, LimitName>>> = {
+  wall: 'wall',
+  idle: 'idle',
+  oom: 'oom',
+  disk: 'disk',
+  output: 'output',
+  pids: 'pids',
+};
+
+const endSentences: Readonly<Record<EndReason, string>> = {
+  finished: 'The work was done.',
+  killed: 'The sandbox was killed by its caller.',
+  wall: limitSentence('wall'),
+  idle: limitSentence('idle'),
+  oom: limitSentence('oom'),
+  disk: limitSentence('disk'),
+  output: limitSentence('output'),
+  pids: limitSentence('pids'),
+  'init-lost': "The sandbox's init is gone.",
+  'daemon-stop': 'The daemon stopped.',
+  platform: 'The platform failed.',
+};

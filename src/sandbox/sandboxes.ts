@@ -1,0 +1,122 @@
+/**
+ * All sandboxes of one process: creation, the list, the end. What must be known after a restart is in the store; what
+ * a killed predecessor left is found and removed when this is opened.
+ */
+import { randomBytes } from 'node:crypto';
+import { grantOrThrow } from '../admission/admit.ts';
+import type { StampedGrant } from '../admission/grant.ts';
+import type { Policy } from '../admission/policy.ts';
+import { SallyportError } from '../errors/error.ts';
+import type { HostSide, ReconcileReport } from '../host/types.ts';
+import { openInitClient } from '../init/client.ts';
+import type { SandboxRepository } from '../store/sandbox-repository.ts';
+import { LiveSandbox } from './sandbox.ts';
+import type { CreateOptions, Sandbox, Sandboxes, SandboxInfo } from './types.ts';
+
+const readyDeadlineMs = 10_000;
+/** Ended sandboxes whose info stays in memory when there is no store; see docs/limits.md. */
+const endedKept = 1_000;
+/** The tasks that sandboxes may have together leave the host this share of kernel.pid_max (RX-02). */
+const hostTasksShare = 0.25;
+
+export interface SandboxesOptions {
+  readonly host: HostSide;
+  readonly policy: Policy;
+  readonly store?: SandboxRepository;
+}
+
+export interface OpenedSandboxes extends Sandboxes {
+  /** What was found and removed at the start. */
+  readonly reconciled: ReconcileReport;
+}
+
+export async function openSandboxes(options: SandboxesOptions): Promise<OpenedSandboxes> {
+  const reconciled = await options.host.reconcile();
+  options.store?.endOrphans(new Date());
+  return new SandboxRegistry(options, reconciled);
+}
+
+class SandboxRegistry implements OpenedSandboxes {
+  readonly reconciled: ReconcileReport;
+  readonly #options: SandboxesOptions;
+  readonly #live = new Map<string, LiveSandbox>();
+  readonly #ended: SandboxInfo[] = [];
+  readonly #taskLimit: number;
+  #tasksPromised = 0;
+  #closing = false;
+
+  constructor(options: SandboxesOptions, reconciled: ReconcileReport) {
+    this.#options = options;
+    this.reconciled = reconciled;
+    this.#taskLimit = Math.floor(options.host.pidMax() * (1 - hostTasksShare));
+  }
+
+  async create(options: CreateOptions): Promise<Sandbox> {
+    if (this.#closing) throw new SallyportError('unavailable', 'Cannot create a sandbox: the daemon is stopping');
+    const stamped = grantOrThrow(this.#options.policy, options.request, { images: await this.#options.host.images() });
+    const { pids } = stamped.grant.limits;
+    this.#promiseTasks(pids);
+    try {
+      const sandbox = await this.#start(stamped, options);
+      void sandbox.ended.then((info) => this.#onEnded(info, pids));
+      return sandbox;
+    } catch (error) {
+      this.#tasksPromised -= pids;
+      throw error;
+    }
+  }
+
+  get(id: string): Sandbox {
+    const sandbox = this.#live.get(id);
+    if (sandbox !== undefined) return sandbox;
+    throw new SallyportError('sandbox_not_found', `Cannot find sandbox ${JSON.stringify(id)}`);
+  }
+
+  list(filter: { ended?: boolean } = {}): SandboxInfo[] {
+    const live = [...this.#live.values()].map((sandbox) => sandbox.info()).reverse();
+    return filter.ended === true ? [...live, ...this.#ended] : live;
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    await Promise.allSettled([...this.#live.values()].map((sandbox) => sandbox.end('daemon-stop')));
+    await this.#options.host.close();
+  }
+
+  async #start(stamped: StampedGrant, { inputs = [], metadata = {} }: CreateOptions): Promise<LiveSandbox> {
+    const id = `sb-${randomBytes(10).toString('hex')}`;
+    const createdAt = new Date();
+    const { grant } = stamped;
+    const { box, user } = await this.#options.host.start({ id, grant, inputs });
+    try {
+      const client = openInitClient(box.channel, { lifetimeMs: grant.lifetime.wallMs, readyDeadlineMs });
+      await client.ready;
+      const sandbox = new LiveSandbox({ id, stamped, box, client, user, metadata, createdAt });
+      this.#live.set(id, sandbox);
+      this.#options.store?.insert(sandbox.info());
+      if (this.#closing) await sandbox.end('daemon-stop');
+      return sandbox;
+    } catch (error) {
+      this.#live.delete(id);
+      await box.end();
+      throw error;
+    }
+  }
+
+  /** RX-02: what all sandboxes may fork together stays below what the host can hold. */
+  #promiseTasks(pids: number): void {
+    if (this.#tasksPromised + pids > this.#taskLimit) {
+      const message = `Cannot create a sandbox: its ${pids} tasks and the ${this.#tasksPromised} promised to others are more than the ${this.#taskLimit} that this host gives away`;
+      throw new SallyportError('too_many_sandboxes', message);
+    }
+    this.#tasksPromised += pids;
+  }
+
+  #onEnded(info: SandboxInfo, pids: number): void {
+    this.#live.delete(info.id);
+    this.#tasksPromised -= pids;
+    this.#ended.unshift(info);
+    this.#ended.splice(endedKept);
+    this.#options.store?.markEnded(info);
+  }
+}
