@@ -85,5 +85,6 @@ bool out_flush(int fd, bool *blocked)
 
 void out_release(void)
 {
-	madvise(buffer, sizeof buffer, MADV_DONTNEED);
+	/* whole pages of its own only: the last, partial one may hold other variables */
+	madvise(buffer, sizeof buffer & ~(size_t)4095, MADV_DONTNEED);
 }

@@ -19,7 +19,7 @@ bool out_is_congested(void);
 bool out_is_empty(void);
 /* Writes what `fd` takes. @return false when the channel is broken; `*blocked` says whether bytes are left */
 bool out_flush(int fd, bool *blocked);
-/* Gives the buffer's pages back to the kernel. Precondition: out_is_empty(). */
+/* Gives the buffer's pages back to the kernel. Only while it is empty, or in a child. */
 void out_release(void);
 
 #endif

@@ -40,6 +40,8 @@ void close_others(int *keep, size_t count);
 /* Becomes the request's uid, gid and groups. With `root` capabilities stay within reach. @return 0 or errno, and *stage */
 int become(const struct request *request, bool root, enum stage *stage);
 int64_t now_ms(void);
+/* Gives the pages of init's big buffers back: a child that lives on needs none of what its parent had in them. */
+void buffers_release(void);
 
 /* The supervisor of one command. `payload` is the SPAWN's. */
 _Noreturn void supervise(const struct request *request, uint8_t *payload, size_t size, struct child_ends ends);

@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILL_ROUND_MS = 2 };
+/* A process in an uninterruptible wait outlives many rounds: then slower, so that waiting for it costs little. */
+enum { KILL_ROUND_MS = 2, SLOW_KILL_ROUND_MS = 20, FAST_KILL_ROUNDS = 100 };
 enum killing { NOT_KILLING, GRACE, KILLING };
 
 struct supervisor {
@@ -27,6 +28,7 @@ struct supervisor {
 	bool main_is_reaped, kills_tree;
 	enum killing killing;
 	int64_t kill_at_ms;
+	int kill_rounds;
 };
 
 static void report_failed(int control, int error, enum stage stage)
@@ -34,7 +36,7 @@ static void report_failed(int control, int error, enum stage stage)
 	report_send(control, &(struct report){.kind = REPORT_FAILED, .value = (uint32_t)error, .stage = stage});
 }
 
-/* The pipe closes with execve (CLOEXEC) or carries the reason why not. Returns false while neither has happened. */
+/* The pipe closes with execve (CLOEXEC) or carries the reason why not: one of both has happened when this is called. */
 static void settle_start(struct supervisor *self)
 {
 	struct report report;
@@ -86,8 +88,9 @@ static void scan_or_give_up(const struct supervisor *self)
 }
 
 /* Stopped processes cannot fork: what a fork bomb bears between the two scans is all that escapes this round. */
-static void kill_round(const struct supervisor *self)
+static void kill_round(struct supervisor *self)
 {
+	if (self->kill_rounds < FAST_KILL_ROUNDS) self->kill_rounds++;
 	const int found = tree_scan(self->proc);
 	if (found < 0) _exit(1);
 	if (found > 1) {
@@ -111,12 +114,17 @@ static void begin_kill(struct supervisor *self, uint32_t grace_ms)
 
 static void obey(struct supervisor *self, const struct order *order)
 {
-	if (order->kind == ORDER_KILL) return begin_kill(self, order->value);
-	if (order->kind == ORDER_SIGNAL_TREE) {
+	switch (order->kind) {
+	case ORDER_KILL:
+		begin_kill(self, order->value);
+		return;
+	case ORDER_SIGNAL_TREE:
 		scan_or_give_up(self);
-		return tree_signal((int)order->value);
+		tree_signal((int)order->value);
+		return;
+	case ORDER_SIGNAL_MAIN:
+		if (!self->main_is_reaped) kill(self->main, (int)order->value);
 	}
-	if (!self->main_is_reaped) kill(self->main, (int)order->value);
 }
 
 static void take_orders(struct supervisor *self)
@@ -131,7 +139,7 @@ static void take_orders(struct supervisor *self)
 static int wait_ms(const struct supervisor *self)
 {
 	if (self->killing == NOT_KILLING) return -1;
-	if (self->killing == KILLING) return KILL_ROUND_MS;
+	if (self->killing == KILLING) return self->kill_rounds < FAST_KILL_ROUNDS ? KILL_ROUND_MS : SLOW_KILL_ROUND_MS;
 	const int64_t left = self->kill_at_ms - now_ms();
 	if (left <= 0) return 0;
 	return left > 60000 ? 60000 : (int)left;
@@ -178,8 +186,9 @@ void supervise(const struct request *request, uint8_t *payload, size_t size, str
 {
 	int keep[] = {ends.in, ends.out, ends.err, ends.control};
 	close_others(keep, sizeof keep / sizeof *keep);
-	close(0);
-	close(1);
+	/* not closed: a number below 3 must stay taken until the command's own descriptors are put there */
+	dup2(2, 0);
+	dup2(2, 1);
 	prctl(PR_SET_NAME, "sallyport-exec");
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	sigset_t child;
@@ -193,5 +202,6 @@ void supervise(const struct request *request, uint8_t *payload, size_t size, str
 		_exit(0);
 	}
 	fork_command(&self, request, payload, size, ends);
+	buffers_release();
 	keep_watch(&self);
 }

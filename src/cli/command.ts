@@ -11,12 +11,14 @@ export interface CommandDescription {
   readonly options?: readonly OptionDescription[];
   /** Everything after the first argument that is no option of ours belongs to another program. */
   readonly passThrough?: boolean;
+  /** Called by programs, not by people: no help shows it. */
+  readonly hidden?: boolean;
   readonly examples?: readonly string[];
   /** Loaded only when the command runs: `ls` must not wait for what `run` needs. */
   readonly load: () => Promise<{ readonly run: Action }>;
 }
 
-export interface ArgumentDescription {
+interface ArgumentDescription {
   readonly name: string;
   readonly summary: string;
   readonly choices?: readonly string[];
@@ -34,6 +36,8 @@ export interface OptionDescription {
 export interface Call {
   readonly arguments: readonly string[];
   readonly options: Options;
+  /** All of them, for the completion. */
+  readonly commands: readonly CommandDescription[];
 }
 
 /** @returns the exit status; undefined is 0 */

@@ -17,16 +17,11 @@ export async function main(argv: readonly string[], context: Context = processCo
     status = given;
   });
   try {
-    if (isCompletion(argv)) (await import('./completion.ts')).addCompletion(program);
     await program.parseAsync([...argv], { from: 'user' });
     return status;
   } catch (thrown) {
     return failureStatus(context, argv, thrown);
   }
-}
-
-function isCompletion([command]: readonly string[]): boolean {
-  return command === 'completion' || command === 'complete' || command === undefined || command === '--help';
 }
 
 function failureStatus(context: Context, argv: readonly string[], thrown: unknown): number {

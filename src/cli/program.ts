@@ -41,7 +41,8 @@ function addCommand(
   context: Context,
   onStatus: (status: number) => void,
 ): void {
-  const command = parent.command(description.name.split(' ').at(-1) ?? '').description(description.summary);
+  const name = description.name.split(' ').at(-1) ?? '';
+  const command = parent.command(name, { hidden: description.hidden === true }).description(description.summary);
   for (const { name, summary, choices } of description.arguments ?? []) {
     const argument = new Argument(name, summary);
     command.addArgument(choices === undefined ? argument : argument.choices(choices));
@@ -52,7 +53,7 @@ function addCommand(
   if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.join('\n')}`);
   command.action(async () => {
     const { run } = await description.load();
-    const call = { arguments: command.args, options: new Options(command.opts()) };
+    const call = { arguments: command.args, options: new Options(command.opts()), commands };
     onStatus((await run(context, call)) ?? 0);
   });
 }

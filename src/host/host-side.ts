@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Tier, tiers } from '../admission/grant.ts';
 import { SallyportError } from '../errors/error.ts';
+import { makeHostFolders } from '../isolation/host-folders.ts';
 import { openOciDriver } from '../isolation/oci-driver.ts';
 import { reconcile } from '../isolation/reconcile.ts';
 import type { RuntimeName } from '../isolation/runtime.ts';
@@ -11,9 +12,6 @@ import type { Driver } from '../isolation/types.ts';
 import { openCgroupTree } from '../linux/cgroup.ts';
 import { type ImageStore, openImageStore } from '../workspace/image-store.ts';
 import type { HostSide, StartedBox, StartRequest } from './types.ts';
-
-/** One pool for all daemons of the host, gone at a reboot like what it counts. */
-const uidFolder = '/run/sallyport/uids';
 
 export interface HostSideOptions {
   readonly home: string;
@@ -25,10 +23,11 @@ export function openHostSide(options: HostSideOptions): HostSide {
   if (process.getuid?.() !== 0) throw new SallyportError('not_root', 'Cannot open the host side: not running as root');
   const home = resolve(options.home);
   mkdirSync(home, { recursive: true, mode: 0o700 });
+  const folders = makeHostFolders();
   const images = openImageStore(home);
   const cgroups = openCgroupTree(homeName(home));
   const drivers = new Map<Tier, Driver>(
-    tiers.map((tier) => [tier, openOciDriver({ home, tier, runtime: options.runtime ?? 'crun', cgroups, uidFolder })]),
+    tiers.map((tier) => [tier, openOciDriver({ home, tier, runtime: options.runtime ?? 'crun', cgroups, folders })]),
   );
 
   return {
@@ -41,7 +40,7 @@ export function openHostSide(options: HostSideOptions): HostSide {
       }
     },
     start: (request) => startIn(images, driverOf(drivers, request.grant.isolation.tier), request),
-    reconcile: () => reconcile({ home, cgroups, uidFolder }),
+    reconcile: () => reconcile({ home, cgroups, folders }),
     pidMax: () => Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8')),
     close: () => cgroups.removeEmptyParents(),
   };

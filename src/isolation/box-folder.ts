@@ -1,5 +1,5 @@
 /**
- * The folder of one box under `<home>/run`: OCI bundle, mount points, owner file. It holds nothing the sandbox can
+ * The folder of one box under `<home>/run`: OCI bundle, runtime state, owner file. It holds nothing the sandbox can
  * write. Removing it, the cgroup, the runtime's state and the uid range is all that a host has to forget.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,10 +9,6 @@ import { isOrphaned, type Owner, ownerText } from './owner.ts';
 export interface BoxFolder {
   readonly id: string;
   readonly path: string;
-  /** Where the overlay is mounted, in the launcher's mount namespace only. */
-  readonly rootfs: string;
-  /** Where the writable filesystem is mounted, likewise. */
-  readonly scratch: string;
   readonly pidFile: string;
   readonly config: string;
   readonly inputs: string;
@@ -29,8 +25,6 @@ export function boxFolder(home: string, id: string): BoxFolder {
   return {
     id,
     path,
-    rootfs: join(path, 'rootfs'),
-    scratch: join(path, 'scratch'),
     pidFile: join(path, 'pid'),
     config: join(path, 'config.json'),
     inputs: join(path, 'inputs'),
@@ -42,7 +36,7 @@ export function boxFolder(home: string, id: string): BoxFolder {
 export function makeBoxFolder(folder: BoxFolder, owner: Owner): void {
   mkdirSync(folder.path, { recursive: true, mode: 0o700 });
   writeFileSync(join(folder.path, 'owner'), ownerText(owner), { flag: 'wx', mode: 0o600 });
-  for (const path of [folder.rootfs, folder.scratch, folder.runtimeState]) mkdirSync(path, { mode: 0o700 });
+  mkdirSync(folder.runtimeState, { mode: 0o700 });
 }
 
 export function removeBoxFolder(folder: BoxFolder): void {

@@ -4,11 +4,13 @@
  */
 import type { Image, Upper } from '../workspace/types.ts';
 import type { BoxFolder } from './box-folder.ts';
+import type { HostFolders } from './host-folders.ts';
 import type { OciRuntime } from './runtime.ts';
 import type { UidRange } from './uid-range.ts';
 
 export interface LaunchInput {
   readonly folder: BoxFolder;
+  readonly mountPoints: Pick<HostFolders, 'rootfs' | 'scratch'>;
   readonly image: Image;
   readonly upper: Upper;
   readonly uids: Pick<UidRange, 'base' | 'count'>;
@@ -22,9 +24,9 @@ export interface LaunchInput {
 }
 
 export function launchArguments(input: LaunchInput): string[] {
-  const { folder, runtime } = input;
+  const { folder, mountPoints, runtime } = input;
   return [
-    ...['--target', folder.rootfs, '--scratch', folder.scratch],
+    ...['--target', mountPoints.rootfs, '--scratch', mountPoints.scratch],
     ...['--map', `${input.uids.base}:${input.uids.count}`],
     ...upperArguments(input.upper),
     ...input.image.lowers.flatMap((lower) => ['--lower', lower]),

@@ -20,6 +20,7 @@ import { makeUpper, planUpper } from '../workspace/upper.ts';
 import { type BoxFolder, boxFolder, makeBoxFolder, readPid, removeBoxFolder } from './box-folder.ts';
 import { within } from './deadline.ts';
 import { exerciseGrant } from './exercise-grant.ts';
+import type { HostFolders } from './host-folders.ts';
 import { launchArguments } from './launch-arguments.ts';
 import { renderOciConfig } from './oci-config.ts';
 import { thisOwner } from './owner.ts';
@@ -37,8 +38,7 @@ export interface OciDriverOptions {
   readonly tier: Tier;
   readonly runtime: RuntimeName;
   readonly cgroups: CgroupTree;
-  /** Where the uid ranges of all daemons of the host are held. */
-  readonly uidFolder: string;
+  readonly folders: HostFolders;
 }
 
 /** What a box holds on the host, in the order it was taken; `end` gives it back in the reverse order. */
@@ -72,6 +72,7 @@ async function startBox(options: OciDriverOptions, runtime: OciRuntime, version:
     const inputs = await stage(held.folder, spec);
     const command = launchArguments({
       folder: held.folder,
+      mountPoints: options.folders,
       image: spec.image,
       upper,
       uids: held.uids,
@@ -96,7 +97,7 @@ function hold(options: OciDriverOptions, id: string): Held {
   const folder = boxFolder(options.home, id);
   try {
     makeBoxFolder(folder, owner);
-    return { folder, uids: takeUidRange(options.uidFolder, owner), cgroup: options.cgroups.sandbox(id) };
+    return { folder, uids: takeUidRange(options.folders.uidRanges, owner), cgroup: options.cgroups.sandbox(id) };
   } catch (error) {
     removeBoxFolder(folder);
     throw asStartError(error, options.tier, id);
@@ -113,7 +114,7 @@ function ociConfigOf(options: OciDriverOptions, held: Held, spec: BoxSpec): obje
   return renderOciConfig({
     id: spec.id,
     hostname: 'sandbox',
-    rootfs: held.folder.rootfs,
+    rootfs: options.folders.rootfs,
     root,
     tier: options.tier,
     limits: spec.grant.limits,

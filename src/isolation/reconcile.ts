@@ -4,6 +4,7 @@
  */
 import type { CgroupTree } from '../linux/types.ts';
 import { boxFolder, listBoxFolders, removeBoxFolder } from './box-folder.ts';
+import type { HostFolders } from './host-folders.ts';
 import { releaseOrphanedRanges } from './uid-range.ts';
 
 const killDeadlineMs = 10_000;
@@ -11,24 +12,24 @@ const killDeadlineMs = 10_000;
 export interface ReconcileInput {
   readonly home: string;
   readonly cgroups: CgroupTree;
-  readonly uidFolder: string;
+  readonly folders: HostFolders;
 }
 
 export async function reconcile({
   home,
   cgroups,
-  uidFolder,
+  folders,
 }: ReconcileInput): Promise<{ removed: string[]; uidRanges: number }> {
   // cgroups first: a box has its folder before its cgroup, so one that is listed here without a folder is nobody's
   const withCgroup = cgroups.list();
-  const folders = listBoxFolders(home);
-  const known = new Set(folders.map(({ id }) => id));
+  const left = listBoxFolders(home);
+  const known = new Set(left.map(({ id }) => id));
   const removed = [
-    ...folders.filter(({ orphaned }) => orphaned).map(({ id }) => id),
+    ...left.filter(({ orphaned }) => orphaned).map(({ id }) => id),
     ...withCgroup.filter((id) => !known.has(id)),
   ];
   for (const id of removed) await removeOrphan(home, cgroups, id);
-  return { removed, uidRanges: releaseOrphanedRanges(uidFolder) };
+  return { removed, uidRanges: releaseOrphanedRanges(folders.uidRanges) };
 }
 
 /** The cgroup first: a folder without a cgroup is found again, a cgroup of a forgotten box might not be. */

@@ -12,6 +12,7 @@ import { whenReadable } from './readiness.ts';
 import type { Cgroup, CgroupTree, CgroupUsage } from './types.ts';
 
 const parent = 'sallyport';
+const pidsLookMs = 200;
 const oomLooksMs = [0, 5, 20, 100, 500, 2_000];
 const removeTries = 100;
 
@@ -59,7 +60,7 @@ class SandboxCgroup implements Cgroup {
         onLimit(limit);
       }
     };
-    const stops = [watchFile(this.#file('pids', 'pids.events'), look), this.#watchOom(look)];
+    const stops = [this.#watchPids(look), this.#watchOom(look)];
     return () => {
       for (const stop of stops) stop();
     };
@@ -143,6 +144,13 @@ class SandboxCgroup implements Cgroup {
 
   #pidsRefused(): number {
     return readKey(this.#file('pids', 'pids.events'), 'max');
+  }
+
+  #watchPids(look: () => void): () => void {
+    if (this.#isV2()) return watchFile(this.#file('pids', 'pids.events'), look);
+    // cgroup v1 counts refused forks but tells nobody: the file has to be read
+    const timer = setInterval(look, pidsLookMs).unref();
+    return () => clearInterval(timer);
   }
 
   #watchOom(look: () => void): () => void {

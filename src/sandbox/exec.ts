@@ -109,7 +109,16 @@ export class SandboxExec implements Exec {
     this.stop('time', `The command ran longer than ${formatDuration(this.#options.timeoutMs)}.`);
   }
 
+  /** A sandbox that ends under its reader ends the output; why is in the result. */
   async *#read(): AsyncGenerator<OutputChunk> {
+    try {
+      yield* this.#readCounted();
+    } catch (error) {
+      if (this.#ending === undefined) throw error;
+    }
+  }
+
+  async *#readCounted(): AsyncGenerator<OutputChunk> {
     for await (const chunk of this.#options.stream.output) {
       const allowed = this.#count(chunk);
       if (allowed.data.length > 0) {

@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely';
 import type { Queries } from './queries.ts';
 import type { Tables } from './tables.ts';
 
-export interface ApiKey {
+interface ApiKey {
   readonly id: string;
   readonly name: string;
   readonly createdAt: string;

@@ -4,7 +4,7 @@ import type { Queries } from './queries.ts';
 import type { Tables } from './tables.ts';
 
 /** What the store reads of a record; the rest is kept as it came. */
-export interface StoredRun {
+interface StoredRun {
   readonly version: number;
   readonly runId: string;
   readonly sandboxId: string;

@@ -21,12 +21,12 @@ export interface StoredSandbox {
 }
 
 /** The host's things that a sandbox holds. */
-export interface SandboxPlace {
+interface SandboxPlace {
   readonly slot: number;
   readonly uid: number;
 }
 
-export interface SandboxRecord {
+interface SandboxRecord {
   readonly info: StoredSandbox;
   readonly place: SandboxPlace | null;
   /** The opening of the store that inserted it: one per daemon start. */

@@ -6,8 +6,13 @@
 export function displayName(name: Buffer): string {
   const text = name.toString('utf8');
   const isUtf8 = Buffer.from(text, 'utf8').equals(name);
-  if (!isUtf8) return [...name].map((byte) => (byte > 0x20 && byte < 0x7f && byte !== 0x25 ? String.fromCharCode(byte) : percent(byte))).join('');
-  return [...text].map((character) => (isPlain(character) ? character : [...Buffer.from(character)].map(percent).join(''))).join('');
+  if (!isUtf8)
+    return [...name]
+      .map((byte) => (byte > 0x20 && byte < 0x7f && byte !== 0x25 ? String.fromCharCode(byte) : percent(byte)))
+      .join('');
+  return [...text]
+    .map((character) => (isPlain(character) ? character : [...Buffer.from(character)].map(percent).join('')))
+    .join('');
 }
 
 function isPlain(character: string): boolean {

@@ -3,9 +3,9 @@ import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:
 import { dirname } from 'node:path';
 
 /** Readers see the old text or the new one, never a part. The caller holds the lock that makes it the only writer. */
-export function writeDurably(file: string, text: string): void {
+export function writeDurably(file: string, text: string, mode = 0o600): void {
   const partial = `${file}.partial`;
-  writeFileSync(partial, text, { mode: 0o600, flush: true });
+  writeFileSync(partial, text, { mode, flush: true });
   renameSync(partial, file);
   syncFolder(dirname(file));
 }

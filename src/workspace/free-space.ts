@@ -12,5 +12,8 @@ export async function freeBytes(folder: string): Promise<number> {
 export async function requireFreeBytes(folder: string, neededBytes: number, what: string): Promise<void> {
   const free = await freeBytes(folder);
   if (free >= neededBytes) return;
-  throw new SallyportError('host_disk_full', `Cannot ${what}: ${folder} has ${free} bytes free, ${neededBytes} are needed`);
+  throw new SallyportError(
+    'host_disk_full',
+    `Cannot ${what}: ${folder} has ${free} bytes free, ${neededBytes} are needed`,
+  );
 }

@@ -4,10 +4,10 @@
  * inodes: nothing has to watch and nothing can be late.
  */
 import { open, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { GrantLimits } from '../admission/grant.ts';
-import { isDiskFull } from './errno.ts';
 import { SallyportError } from '../errors/error.ts';
+import { isDiskFull } from './errno.ts';
 import { requireFreeBytes } from './free-space.ts';
 import { runProgram } from './run-program.ts';
 import type { Upper } from './types.ts';
@@ -59,7 +59,7 @@ export function mkfsArguments({ inodes, file }: Extract<Upper, { kind: 'ext4' }>
 export async function makeUpper(plan: Upper, rootUid: number): Promise<Upper> {
   if (plan.kind === 'tmpfs') return plan;
   const size = ext4FileBytes(plan);
-  await requireFreeBytes(join(plan.file, '..'), size, 'make the writable layer');
+  await requireFreeBytes(dirname(plan.file), size, 'make the writable layer');
   try {
     await makeSparseFile(plan.file, size);
     const command = ['mkfs.ext4', ...mkfsArguments(plan, rootUid)];
@@ -68,7 +68,9 @@ export async function makeUpper(plan: Upper, rootUid: number): Promise<Upper> {
   } catch (thrown) {
     await rm(plan.file, { force: true });
     if (!isDiskFull(thrown)) throw thrown;
-    throw new SallyportError('host_disk_full', `Cannot make the writable layer: the disk of ${plan.file} is full`, { cause: thrown });
+    throw new SallyportError('host_disk_full', `Cannot make the writable layer: the disk of ${plan.file} is full`, {
+      cause: thrown,
+    });
   }
 }
 

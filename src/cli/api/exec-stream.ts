@@ -1,19 +1,17 @@
 /** The client's end of the binary exec stream: frames of u8 channel, 3 zero bytes, u32 big-endian length, payload. */
 import { SallyportError } from '../../errors/error.ts';
 import type { Channel } from '../../init/types.ts';
-import type { ExecMessage } from '../../server/exec/encoding.ts';
+import { type ExecMessage, streamHeaderBytes as headerBytes, streamChannels } from '../../server/exec/encoding.ts';
 
 export type ExecEvent =
   | { readonly type: 'output'; readonly channel: Channel; readonly data: Buffer }
   | { readonly type: 'message'; readonly message: ExecMessage };
 
-const headerBytes = 8;
 const messageLimitBytes = 1024 * 1024;
 const outputChannels = new Map<number, Channel>([
-  [1, 'stdout'],
-  [2, 'stderr'],
+  [streamChannels.stdout, 'stdout'],
+  [streamChannels.stderr, 'stderr'],
 ]);
-const messageChannel = 3;
 
 /** Output is passed on piece by piece as it comes, uncopied; a message once it is whole. */
 export class ExecStreamParser {
@@ -44,7 +42,7 @@ export class ExecStreamParser {
     if (this.#headerFilled < headerBytes) return bytes.subarray(taken);
     this.#left = this.#header.readUInt32BE(4);
     const channel = this.#header.readUInt8(0);
-    const isKnown = channel === messageChannel ? this.#left <= messageLimitBytes : outputChannels.has(channel);
+    const isKnown = channel === streamChannels.message ? this.#left <= messageLimitBytes : outputChannels.has(channel);
     if (!isKnown || this.#left === 0) throw new SallyportError('internal', 'The exec stream of the daemon is broken');
     return bytes.subarray(taken);
   }

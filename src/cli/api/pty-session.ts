@@ -41,9 +41,15 @@ function urlOf({ stdout }: Context, { url }: Endpoint, { sandboxId, argv, query 
   const target = new URL(`/v1/sandboxes/${encodeURIComponent(sandboxId)}/pty`, url.replace(/^http/, 'ws'));
   for (const [name, value] of Object.entries(query ?? {})) target.searchParams.set(name, value);
   if (argv !== undefined) target.searchParams.set('argv', JSON.stringify(argv));
-  target.searchParams.set('rows', String(stdout.rows ?? 24));
-  target.searchParams.set('cols', String(stdout.columns ?? 80));
+  const { rows, columns } = sizeOf(stdout);
+  target.searchParams.set('rows', String(rows));
+  target.searchParams.set('cols', String(columns));
   return target;
+}
+
+/** A terminal whose size nobody has set says 0. */
+function sizeOf({ rows = 0, columns = 0 }: Context['stdout']): { readonly rows: number; readonly columns: number } {
+  return { rows: rows === 0 ? 24 : rows, columns: columns === 0 ? 80 : columns };
 }
 
 function opened(socket: WebSocket, { url }: Endpoint): Promise<void> {
@@ -100,7 +106,7 @@ function attach(socket: WebSocket, { stdin, stdout }: Context): () => void {
   // the end of a piped input is what Ctrl-D is on a terminal
   const end = (): void => socket.send(Buffer.from([4]), { binary: true });
   const resize = (): void => {
-    socket.send(JSON.stringify({ type: 'resize', rows: stdout.rows ?? 24, columns: stdout.columns ?? 80 }));
+    socket.send(JSON.stringify({ type: 'resize', ...sizeOf(stdout) }));
   };
   const restore = (): void => {
     stdin.setRawMode?.(false);

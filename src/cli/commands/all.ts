@@ -1,5 +1,7 @@
 /** Every command, in the order that the help shows them. */
 import type { CommandDescription } from '../command.ts';
+import { complete } from './complete.ts';
+import { completion } from './completion.ts';
 import { cp } from './cp.ts';
 import { create } from './create.ts';
 import { doctor } from './doctor.ts';
@@ -35,7 +37,9 @@ export const commands: readonly CommandDescription[] = [
   keyCreate,
   keyList,
   keyRevoke,
+  completion,
   version,
+  complete,
 ];
 
 /** What the groups of commands are about. */

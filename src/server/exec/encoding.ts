@@ -17,7 +17,7 @@ export interface ExecEncoding {
 }
 
 /** One JSON object a line; output as base64. */
-export const ndjsonEncoding: ExecEncoding = {
+const ndjsonEncoding: ExecEncoding = {
   contentType: 'application/x-ndjson',
   message: (answer, message) => {
     answer.write(`${JSON.stringify(message)}\n`);
@@ -33,7 +33,7 @@ export const streamChannels = { stdout: 1, stderr: 2, message: 3 } as const;
 export const streamHeaderBytes = 8;
 
 /** Frames of u8 channel, 3 zero bytes, u32 big-endian length, payload. Output bytes are passed on uncopied. */
-export const binaryEncoding: ExecEncoding = {
+const binaryEncoding: ExecEncoding = {
   contentType: 'application/vnd.sallyport.exec-stream',
   message: (answer, message) => {
     writeFrame(answer, streamChannels.message, Buffer.from(JSON.stringify(message)));

@@ -1,7 +1,7 @@
 /** The body of every answer that is not a success. */
 import { z } from 'zod';
 
-export const errorSchema = z.strictObject({
+const errorSchema = z.strictObject({
   code: z.string().describe('Stable; docs/errors.md has a heading for each.'),
   message: z.string(),
   retry: z.boolean().describe('The same call may succeed later without a change.'),

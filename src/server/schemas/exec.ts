@@ -49,7 +49,7 @@ function bytesOf(value: string | { readonly base64: string }): string | Buffer {
   return typeof value === 'string' ? value : Buffer.from(value.base64, 'base64');
 }
 
-export const execResultSchema = z.object({
+const execResultSchema = z.object({
   execId: z.string(),
   exitCode: z.number().nullable(),
   signal: z.string().nullable(),
@@ -65,7 +65,7 @@ export const execResultSchema = z.object({
   maxRssKib: z.number(),
 });
 
-export const capturedSchema = z.object({
+const capturedSchema = z.object({
   text: z.string().optional().describe('Present when the bytes are UTF-8.'),
   base64: z.string().optional().describe('Present when they are not.'),
   bytes: z.number().describe('All bytes that were written, captured or not.'),
