@@ -29,6 +29,7 @@ export interface SeccompProfile {
 
 const EPERM = 1;
 const ENOSYS = 38;
+const EPROTONOSUPPORT = 93;
 const EAFNOSUPPORT = 97;
 /** Kernel reads these arguments as 32-bit ints: what lies above must not decide (x86-64 passes 64). */
 const low32 = 0xffff_ffff;
@@ -88,7 +89,11 @@ function socketRules(): SeccompRule[] {
   return [
     ...families.map((family) => allow(['socket'], [exactly(0, family)])),
     allow(['socket'], [exactly(0, AF_NETLINK), exactly(2, NETLINK_ROUTE)]),
-    refuse(['socket'], EPERM, [exactly(0, AF_NETLINK), { index: 2, value: NETLINK_ROUTE, op: 'SCMP_CMP_GT' }]),
+    // as on a kernel built without them: sudo and systemd tools then go on without audit
+    refuse(['socket'], EPROTONOSUPPORT, [
+      exactly(0, AF_NETLINK),
+      { index: 2, value: NETLINK_ROUTE, op: 'SCMP_CMP_GT' },
+    ]),
     ...lower.map((family) => refuse(['socket'], EAFNOSUPPORT, [exactly(0, family)])),
     refuse(['socket'], EAFNOSUPPORT, [{ index: 0, value: AF_NETLINK, op: 'SCMP_CMP_GT' }]),
     allow(['socketpair'], [exactly(0, AF_UNIX)]),

@@ -27,8 +27,8 @@ export function openFiles(options: FilesOptions): Files {
   };
   const at = (path: Buffer): Buffer => absolutePath(workdir, path);
   return {
-    read: (path, range) => readFile(begin, { op: 'read', path: at(path), ...range }),
-    write: (path, content, settings) => writeFile(begin, { op: 'write', path: at(path), ...settings }, content),
+    read: (path, range) => readFile(begin, () => ({ op: 'read', path: at(path), ...range })),
+    write: async (path, content, settings) => writeFile(begin, { op: 'write', path: at(path), ...settings }, content),
     list: async (path, settings = {}) => {
       const operation = {
         op: 'list',
@@ -54,7 +54,8 @@ export function openFiles(options: FilesOptions): Files {
       const stream = begin(resolved);
       await finish(stream, resolved);
     },
-    watch: (path, { recursive, signal }) => watchFolder(begin, { op: 'watch', path: at(path), recursive }, signal),
+    watch: (path, { recursive, signal }) =>
+      watchFolder(begin, () => ({ op: 'watch', path: at(path), recursive }), signal),
   };
 }
 
@@ -76,7 +77,9 @@ function resolvePaths(operation: Change, at: (path: Buffer) => Buffer): Change {
   return { ...operation, path: at(operation.path) };
 }
 
-async function* readFile(begin: Begin, operation: FileOperation): AsyncGenerator<Buffer> {
+/** @param make makes the operation when the first byte is asked for, so that a bad path is an error of the reading */
+async function* readFile(begin: Begin, make: () => FileOperation): AsyncGenerator<Buffer> {
+  const operation = make();
   const stream = begin(operation);
   try {
     for await (const { data } of stream.output) yield data;
@@ -111,7 +114,8 @@ async function writeChunk(stream: InitStream, chunk: Buffer, operation: FileOper
   throw new SallyportError('file_conflict', `Cannot write ${shown(operation.path)}: the write ended early`);
 }
 
-async function* watchFolder(begin: Begin, operation: FileOperation, signal: AbortSignal): AsyncGenerator<WatchEvent> {
+async function* watchFolder(begin: Begin, make: () => FileOperation, signal: AbortSignal): AsyncGenerator<WatchEvent> {
+  const operation = make();
   const stream = begin(operation);
   const stop = (): void => stream.kill(0);
   signal.addEventListener('abort', stop, { once: true });

@@ -1,16 +1,8 @@
 /** Records of runs, kept whole as JSON and found by id or by time. */
 import type { Kysely } from 'kysely';
 import type { Queries } from './queries.ts';
+import { rowOfRun, type StoredRun } from './run-row.ts';
 import type { Tables } from './tables.ts';
-
-/** What the store reads of a record; the rest is kept as it came. */
-interface StoredRun {
-  readonly version: number;
-  readonly runId: string;
-  readonly sandboxId: string;
-  readonly outcome: string;
-  readonly timings: { readonly createdAt: string };
-}
 
 export interface RunRepository {
   /** @throws SallyportError `host_disk_full` */
@@ -25,14 +17,7 @@ const defaultListLimit = 100;
 export function createRunRepository(db: Kysely<Tables>, queries: Queries): RunRepository {
   return {
     insert: (record) => {
-      const row = {
-        id: record.runId,
-        sandbox_id: record.sandboxId,
-        outcome: record.outcome,
-        created_at: record.timings.createdAt,
-        record: JSON.stringify(record),
-      };
-      queries.run(db.insertInto('runs').values(row));
+      queries.run(db.insertInto('runs').values(rowOfRun(record)));
     },
     get: (runId) => {
       const row = queries.first(db.selectFrom('runs').select('record').where('id', '=', runId));

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { appendRun } from './append-run.ts';
 import { guardDisk } from './disk-guard.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -111,6 +112,29 @@ describe('sandboxes', () => {
 
   it('knows no sandbox of an unknown id', async () => {
     expect(store.sandboxes.get('nope')).toBeUndefined();
+  });
+});
+
+describe('runs', () => {
+  const run = (runId: string, day: number) => ({
+    ...{ version: 1, runId, sandboxId: 'sb-1', outcome: 'exited', more: { kept: ['as', 'it', 'came'] } },
+    timings: { createdAt: `2025-01-0${day}T00:00:00.000Z` },
+  });
+
+  it('come back whole, newest first', () => {
+    store.runs.insert(run('run-1', 1));
+    store.runs.insert(run('run-2', 2));
+    expect(store.runs.list()).toEqual([run('run-2', 2), run('run-1', 1)]);
+    expect(store.runs.list({ limit: 1 })).toHaveLength(1);
+    expect(store.runs.get('run-1')).toEqual(run('run-1', 1));
+    expect(store.runs.get('run-3')).toBeUndefined();
+  });
+  it('are appended without the whole store, but only to a store that is there', () => {
+    expect(appendRun(file, run('run-1', 1))).toBe(true);
+    expect(store.runs.get('run-1')).toEqual(run('run-1', 1));
+    expect(appendRun(join(folder, 'none.db'), run('run-1', 1))).toBe(false);
+    new SqliteDatabase(join(folder, 'empty.db')).exec('create table other (x)').close();
+    expect(appendRun(join(folder, 'empty.db'), run('run-1', 1))).toBe(false);
   });
 });
 

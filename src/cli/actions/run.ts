@@ -1,15 +1,17 @@
 /** `sallyport run`: one command in a fresh sandbox, in this process, without a daemon. */
+import type { Writable } from 'node:stream';
 import { loadPolicy } from '../../admission/policy.ts';
 import { SallyportError } from '../../errors/error.ts';
 import { openHostSide } from '../../host/host-side.ts';
 import { type RunOutcome, run as runInSandbox } from '../../run/run.ts';
 import { type RunRecord, runExitCodes } from '../../run/types.ts';
 import { openSandboxes } from '../../sandbox/sandboxes.ts';
+import { appendRun } from '../../store/append-run.ts';
 import { argumentBytes } from '../argument-bytes.ts';
 import type { Action, Call } from '../command.ts';
 import type { Context } from '../context.ts';
 import { exitStatusOf, refusalStatus, startFailureStatus } from '../exit-status.ts';
-import { homeOf } from '../home.ts';
+import { homeFiles, homeOf } from '../home.ts';
 import { type Interruption, listenForInterruption } from '../interruption.ts';
 import { policyFileOf } from '../policy-file.ts';
 import { tellError } from '../report-error.ts';
@@ -29,7 +31,6 @@ export const run: Action = async (context, call) => {
     await tell(context, call, record, folder);
     return interruption.status() ?? statusOf(record);
   } catch (thrown) {
-    if (thrown instanceof ReaderGone) return readerGoneStatus;
     if (!(thrown instanceof SallyportError)) throw thrown;
     tellError(context, thrown, call.options.flag('json'));
     return interruption.status() ?? refusalStatus(thrown);
@@ -38,7 +39,7 @@ export const run: Action = async (context, call) => {
   }
 };
 
-async function execute(context: Context, call: Call, { signal }: Interruption): Promise<RunOutcome> {
+async function execute(context: Context, call: Call, interruption: Interruption): Promise<RunOutcome> {
   const { options } = call;
   const request = sandboxRequestOf(options);
   const policy = await loadPolicy(policyFileOf(context, options));
@@ -53,17 +54,29 @@ async function execute(context: Context, call: Call, { signal }: Interruption): 
       inputs: options.list('input'),
       artifacts: options.list('artifact'),
       outputFolder: options.text('output') ?? 'sallyport-out',
-      onOutput: ({ channel, data }) => write(channel === 'stdout' ? stdout : context.stderr, data, signal),
-      signal,
+      onOutput: ({ channel, data }) => pass(channel === 'stdout' ? stdout : context.stderr, data, interruption),
+      signal: interruption.signal,
     });
   } finally {
     await sandboxes.close();
   }
 }
 
+/** A reader that is gone ends the run, as SIGPIPE would: nobody wants the rest. */
+async function pass(stream: Writable, data: Buffer, interruption: Interruption): Promise<void> {
+  if (interruption.signal.aborted) return;
+  try {
+    await write(stream, data, interruption.signal);
+  } catch (thrown) {
+    if (!(thrown instanceof ReaderGone)) throw thrown;
+    interruption.interrupt(readerGoneStatus);
+  }
+}
+
 /** The store is a convenience here: the record lies beside the artifacts, so a store that fails only warns. */
 async function keep(context: Context, { options }: Call, record: RunRecord): Promise<void> {
   try {
+    if (appendRun(homeFiles.store(homeOf(context, options)), record)) return;
     await withStore(context, options, async ({ runs }) => runs.insert(record));
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
