@@ -260,7 +260,8 @@ static void read_report(struct stream *s)
 {
 	struct report report;
 	ssize_t size = recv(s->control, &report, sizeof report, MSG_DONTWAIT);
-	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+	/* ECONNRESET: it ended with an order of ours unread; what it said before is still to be read (RX-21) */
+	if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET))
 		return;
 	if (size == (ssize_t)sizeof report && report.type == 'X') {
 		know_exit(s, &report);

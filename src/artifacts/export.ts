@@ -11,7 +11,7 @@ import type { FileEntry, Files } from '../sandbox/types.ts';
 import { type ArtifactPattern, parseArtifactPattern } from './artifact-match.ts';
 import { checkArtifactPath, displayPath } from './artifact-path.ts';
 
-export interface ExportedArtifact {
+interface ExportedArtifact {
   /** Relative to the workdir; see {@link displayPath}. */
   readonly path: string;
   readonly bytes: number;
@@ -19,8 +19,9 @@ export interface ExportedArtifact {
   readonly sha256: string;
 }
 
-export interface SkippedArtifact {
+interface SkippedArtifact {
   readonly path: string;
+  /** Why it was not taken; docs/runs.md lists them. */
   readonly reason: string;
 }
 
@@ -70,6 +71,10 @@ async function findMatches(
     const base = Buffer.from(pattern.base, 'utf8');
     const listed = await listBelow(files, pattern, base);
     if (listed === undefined) continue;
+    if (typeof listed === 'string') {
+      skipped.push({ path: pattern.glob, reason: listed });
+      continue;
+    }
     if (listed.truncated) skipped.push({ path: pattern.glob, reason: `list-limit-${listMax}` });
     for (const entry of listed.entries) {
       const path = base.length === 0 ? entry.path : Buffer.concat([base, Buffer.from('/'), entry.path]);
@@ -79,18 +84,26 @@ async function findMatches(
   return { found: new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1))), skipped };
 }
 
-/** @returns undefined where the folder of the pattern does not exist: then nothing matches */
+/** @returns undefined where the folder of the pattern does not exist: then nothing matches; a reason where it cannot be listed */
 async function listBelow(
   files: Files,
   pattern: ArtifactPattern,
   base: Buffer,
-): Promise<Awaited<ReturnType<Files['list']>> | undefined> {
+): Promise<Awaited<ReturnType<Files['list']>> | string | undefined> {
   try {
     return await files.list(base.length === 0 ? Buffer.from('.') : base, { depth: pattern.depth, max: listMax });
   } catch (error) {
     if (error instanceof SallyportError && error.code === 'file_not_found') return undefined;
-    throw error;
+    return skipReason(error);
   }
+}
+
+/** What happens to one file, or to the sandbox under us, does not undo the rest. Anything else is thrown on. */
+function skipReason(error: unknown): string {
+  if (!(error instanceof SallyportError)) throw error;
+  if (error.code === 'sandbox_ended' || error.code === 'init_lost') return 'sandbox-ended';
+  if (error.code.startsWith('file_')) return error.code.replaceAll('_', '-');
+  throw error;
 }
 
 /** FS-23, FS-24: the kind and the size decide before a byte is read. */
@@ -120,8 +133,7 @@ async function copyOut(
     return written;
   } catch (error) {
     await rm(target, { force: true });
-    if (error instanceof SallyportError && error.code.startsWith('file_')) return error.code.replace('_', '-');
-    throw error;
+    return skipReason(error);
   } finally {
     await handle.close();
   }

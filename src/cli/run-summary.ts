@@ -20,6 +20,7 @@ export function runSummary(record: RunRecord, folder: string): string {
 function outcomeOf({ outcome, exec, error, limitsHit, endReason }: RunRecord): string {
   if (outcome === 'limit')
     return `limit ${limitsHit.join(', ')}: ${exec?.detail ?? `the sandbox ended with ${endReason}`}`;
+  if (outcome === 'failed' && error !== null) return `not started: ${safeName(error.message)}`;
   if (error !== null) return `${outcome}, ${error.code}: ${safeName(error.message)}`;
   if (outcome === 'signalled') return `ended by ${exec?.signal ?? 'a signal'}`;
   return `exited with ${exec?.exitCode ?? 'no status'}`;

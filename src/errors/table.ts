@@ -58,7 +58,7 @@ export const errorTable = {
   image_missing: {
     status: 503,
     retry: false,
-    next: 'Run "scripts/setup" (or "sallyport doctor --fix") on the host to build the image.',
+    next: 'Build it on the host with "sallyport image build base", or run "scripts/setup".',
   },
   not_root: { status: 503, retry: false, next: 'Run sallyport as root: namespaces, mounts and cgroups need it.' },
   runtime_missing: { status: 503, retry: false, next: 'Install crun (apt-get install crun) or run "scripts/setup".' },

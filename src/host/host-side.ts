@@ -32,6 +32,8 @@ export function openHostSide(options: HostSideOptions): HostSide {
 
   return {
     images: async () => images.digests(),
+    listImages: () => images.list(),
+    buildImage: (name, options) => images.build(name, options),
     exercise: async (tier) => {
       try {
         return await driverOf(drivers, tier).exercise(await images.resolve(imageNameOf(tier)));

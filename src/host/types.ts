@@ -4,6 +4,7 @@
  */
 import type { Grant, Tier } from '../admission/grant.ts';
 import type { Box, Capability } from '../isolation/types.ts';
+import type { BuildOptions, BuildReport, ImageSummary } from '../workspace/image-store.ts';
 
 export interface StartRequest {
   readonly id: string;
@@ -27,6 +28,9 @@ export interface ReconcileReport {
 export interface HostSide {
   /** name → digest of the images that are here. */
   images(): Promise<ReadonlyMap<string, string>>;
+  listImages(): Promise<readonly ImageSummary[]>;
+  /** Builds an image from its recipe, or says that it is there. @throws SallyportError of the workspace */
+  buildImage(name: string, options: BuildOptions): Promise<BuildReport>;
   /** Starts a sandbox in the tier and says whether that worked. */
   exercise(tier: Tier): Promise<Capability>;
   /** @throws SallyportError of workspace and isolation */

@@ -1,4 +1,4 @@
-/** errno numbers of this platform by name. */
+/** errno numbers of Linux by name. */
 import { constants } from 'node:os';
 
 const names = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]));
@@ -8,5 +8,5 @@ names.set(constants.errno.EOPNOTSUPP, 'EOPNOTSUPP');
 
 /** @returns for instance `ENOENT`; a number without a name as `errno 133` */
 export function errnoName(number: number): string {
-  return names.get(number) ?? (number === 40 ? 'ELOOP' : `errno ${number}`);
+  return names.get(number) ?? `errno ${number}`;
 }

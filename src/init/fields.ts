@@ -1,6 +1,10 @@
-/** The payloads of SPAWN and FILE: what may not be asked is refused here, before a byte is sent (RX-14). */
+/**
+ * The payloads of SPAWN and FILE. What init would call malformed is refused here, before a byte is allocated or sent: a
+ * request may be wrong, but it must not end the sandbox, nor cost the host more than reading it (RX-14).
+ */
 import { SallyportError } from '../errors/error.ts';
-import { creditBytes, fieldBytes, pathBytes, stringBytes } from './limits.ts';
+import { maxU16, maxU32, pair16, pair32, u32, u64, wholeNumber } from './integers.ts';
+import { creditBytes, fieldBytes, groupCount, pathBytes, stringBytes } from './limits.ts';
 import type { FileOperation, Identity, SpawnSpec } from './types.ts';
 
 const tag = {
@@ -26,6 +30,9 @@ const tag = {
   depth: 29,
 } as const;
 
+const spawnFlag = { pty: 1, stdin: 2, killTreeOnExit: 4, root: 8 } as const;
+const fileFlag = { recursive: 1, makeParents: 2, noFollow: 4 } as const;
+
 const operationNumber = {
   read: 1,
   write: 2,
@@ -39,142 +46,173 @@ const operationNumber = {
   watch: 10,
 } as const;
 
+/** u8 tag, u32 length. */
+const fieldHeaderBytes = 5;
+/** (uid_t)-1 means "leave it" to the kernel, so it is nobody's id. */
+const maxId = maxU32 - 1;
+const maxMode = 0o7777;
+const maxOffset = Number.MAX_SAFE_INTEGER;
+
+type Field = readonly [tag: number, value: string | Buffer];
+
 /** @throws SallyportError `argv_too_large`, `invalid_request`, `path_invalid` */
 export function encodeSpawn(spec: SpawnSpec): Buffer {
-  if (spec.argv.length === 0) throw new SallyportError('invalid_request', 'Cannot run an empty argv');
-  const size = spec.pty === undefined ? [] : [field(tag.size, pair16(spec.pty.rows, spec.pty.columns))];
+  if (spec.argv.length === 0) throw new SallyportError('invalid_request', 'Cannot start the command: argv is empty');
   return join([
     ...identityFields(spec.identity),
-    field(tag.flags, u32(flagsOf(spec))),
-    field(tag.cwd, checkedPath(bytesOf(spec.cwd))),
-    ...spec.argv.map((argument) => field(tag.arg, checkedString(bytesOf(argument), 'argument'))),
-    ...Object.entries(spec.env).map(([name, value]) =>
-      field(tag.env, checkedString(environmentEntry(name, value), 'environment entry')),
-    ),
-    ...size,
-    field(tag.nofile, u64(spec.openFiles)),
-    field(tag.credit, pair32(creditBytes, creditBytes)),
+    [tag.flags, u32(flagsOf(spec))],
+    [tag.cwd, checkedPath(toBytes(spec.cwd))],
+    ...sizeFields(spec.pty),
+    [tag.nofile, u64(wholeNumber(spec.openFiles, 'the number of open files', 1, maxOffset))],
+    [tag.credit, pair32(creditBytes, creditBytes)],
+    ...spec.argv.map((argument): Field => [tag.arg, checkedString(argument, 'argument')]),
+    ...Object.entries(spec.env).map(([name, value]): Field => [tag.env, environmentEntry(name, value)]),
   ]);
 }
 
-/** @throws SallyportError `path_invalid` */
+/** @throws SallyportError `invalid_request`, `path_invalid` */
 export function encodeFile(identity: Identity, operation: FileOperation): Buffer {
   return join([
     ...identityFields(identity),
-    field(tag.op, u32(operationNumber[operation.op])),
-    field(tag.path, checkedPath(operation.path)),
+    [tag.op, u32(operationNumber[operation.op])],
+    [tag.path, checkedPath(operation.path)],
     ...operationFields(operation),
-    field(tag.credit, pair32(creditBytes, 0)),
+    [tag.credit, pair32(creditBytes, 0)],
   ]);
 }
 
-function operationFields(operation: FileOperation): Buffer[] {
+function operationFields(operation: FileOperation): readonly Field[] {
   switch (operation.op) {
     case 'read':
-      return [...optional(tag.offset, operation.offset, u64), ...optional(tag.length, operation.length, u64)];
+      return [
+        ...optional(operation.offset, (offset) => [
+          tag.offset,
+          u64(wholeNumber(offset, 'the offset of a read', 0, maxOffset)),
+        ]),
+        ...optional(operation.length, (length) => [
+          tag.length,
+          u64(wholeNumber(length, 'the length of a read', 0, maxOffset)),
+        ]),
+      ];
     case 'write':
     case 'mkdir':
       return [
-        ...optional(tag.mode, operation.mode, u32),
-        field(tag.fileFlags, u32(operation.makeParents === true ? 2 : 0)),
+        ...optional(operation.mode, modeField),
+        [tag.fileFlags, u32(operation.makeParents === true ? fileFlag.makeParents : 0)],
       ];
     case 'list':
-      return [field(tag.depth, u32(operation.depth)), field(tag.max, u32(operation.max))];
+      return [
+        [tag.depth, u32(wholeNumber(operation.depth, 'the depth of a list', 1, maxU32))],
+        [tag.max, u32(wholeNumber(operation.max, 'the most entries of a list', 1, maxU32))],
+      ];
     case 'stat':
-      return [field(tag.fileFlags, u32(operation.followLink ? 0 : 4))];
+      return [[tag.fileFlags, u32(operation.followLink ? 0 : fileFlag.noFollow)]];
     case 'rename':
-      return [field(tag.path2, checkedPath(operation.to))];
+      return [[tag.path2, checkedPath(operation.to)]];
     case 'remove':
     case 'watch':
-      return [field(tag.fileFlags, u32(operation.recursive ? 1 : 0))];
+      return [[tag.fileFlags, u32(operation.recursive ? fileFlag.recursive : 0)]];
     case 'chmod':
-      return [field(tag.mode, u32(operation.mode))];
+      return [modeField(operation.mode)];
     case 'chown':
-      return [field(tag.owner, pair32(operation.uid, operation.gid))];
+      return [[tag.owner, pair32(checkedId(operation.uid, 'a uid'), checkedId(operation.gid, 'a gid'))]];
   }
 }
 
-function identityFields({ uid, gid, groups }: Identity): Buffer[] {
-  return [field(tag.uid, u32(uid)), field(tag.gid, u32(gid)), ...groups.map((group) => field(tag.group, u32(group)))];
+function identityFields({ uid, gid, groups }: Identity): readonly Field[] {
+  if (groups.length > groupCount)
+    throw new SallyportError('invalid_request', `Cannot use ${groups.length} groups, the limit is ${groupCount}`);
+  return [
+    [tag.uid, u32(checkedId(uid, 'a uid'))],
+    [tag.gid, u32(checkedId(gid, 'a gid'))],
+    ...groups.map((group): Field => [tag.group, u32(checkedId(group, 'a group'))]),
+  ];
 }
 
-function flagsOf(spec: SpawnSpec): number {
-  return (spec.pty === undefined ? 0 : 1) | (spec.stdin ? 2 : 0) | (spec.killTreeOnExit ? 4 : 0) | (spec.root ? 8 : 0);
+function sizeFields(pty: SpawnSpec['pty']): readonly Field[] {
+  if (pty === undefined) return [];
+  return [[tag.size, terminalSize(pty.rows, pty.columns)]];
 }
 
-function environmentEntry(name: string, value: string): Buffer {
-  if (name === '' || name.includes('='))
-    throw new SallyportError(
-      'invalid_request',
-      `Cannot use the environment name ${JSON.stringify(name)}: it is empty or holds "="`,
-    );
-  return bytesOf(`${name}=${value}`);
+/** @throws SallyportError `invalid_request` */
+export function terminalSize(rows: number, columns: number): Buffer {
+  return pair16(
+    wholeNumber(rows, 'the rows of a terminal', 0, maxU16),
+    wholeNumber(columns, 'the columns of a terminal', 0, maxU16),
+  );
 }
 
-function checkedString(bytes: Buffer, what: string): Buffer {
-  if (bytes.length > stringBytes) throw tooLarge(`one ${what} has ${bytes.length} bytes, the limit is ${stringBytes}`);
-  if (bytes.includes(0)) throw new SallyportError('invalid_request', `Cannot pass an ${what} with a NUL byte`);
-  return bytes;
+function flagsOf({ pty, stdin, killTreeOnExit, root }: SpawnSpec): number {
+  return (
+    (pty === undefined ? 0 : spawnFlag.pty) |
+    (stdin ? spawnFlag.stdin : 0) |
+    (killTreeOnExit ? spawnFlag.killTreeOnExit : 0) |
+    (root ? spawnFlag.root : 0)
+  );
 }
 
-function checkedPath(bytes: Buffer): Buffer {
-  const shown = JSON.stringify(bytes.subarray(0, 200).toString('utf8'));
-  if (bytes[0] !== 0x2f) throw new SallyportError('path_invalid', `Cannot use the path ${shown}: it is not absolute`);
-  if (bytes.includes(0)) throw new SallyportError('path_invalid', `Cannot use the path ${shown}: it holds a NUL`);
-  if (bytes.length > pathBytes)
-    throw new SallyportError(
-      'path_invalid',
-      `Cannot use the path: it has ${bytes.length} bytes, the limit is ${pathBytes}`,
-    );
-  return bytes;
+function modeField(mode: number): Field {
+  return [tag.mode, u32(wholeNumber(mode, 'a mode', 0, maxMode))];
 }
 
-function join(fields: readonly Buffer[]): Buffer {
-  const size = fields.reduce((sum, { length }) => sum + length, 0);
+function checkedId(id: number, what: string): number {
+  return wholeNumber(id, what, 0, maxId);
+}
+
+function environmentEntry(name: string, value: string): string {
+  if (name !== '' && !name.includes('=')) return checkedString(`${name}=${value}`, 'environment entry');
+  const shown = JSON.stringify(name.slice(0, 200));
+  throw new SallyportError('invalid_request', `Cannot use the environment name ${shown}: it is empty or holds "="`);
+}
+
+function checkedString<T extends string | Buffer>(value: T, what: string): T {
+  const size = sizeOf(value);
+  if (size > stringBytes) throw tooLarge(`one ${what} has ${size} bytes, the limit is ${stringBytes}`);
+  if (typeof value === 'string' ? !value.includes('\0') : !value.includes(0)) return value;
+  throw new SallyportError('invalid_request', `Cannot start the command: an ${what} holds a NUL`);
+}
+
+function checkedPath(path: Buffer): Buffer {
+  const shown = JSON.stringify(path.toString('utf8', 0, 200));
+  if (path[0] !== 0x2f) throw new SallyportError('path_invalid', `Cannot use the path ${shown}: it is not absolute`);
+  if (path.includes(0)) throw new SallyportError('path_invalid', `Cannot use the path ${shown}: it holds a NUL`);
+  if (path.length <= pathBytes) return path;
+  const why = `it has ${path.length} bytes, the limit is ${pathBytes}`;
+  throw new SallyportError('path_invalid', `Cannot use the path: ${why}`);
+}
+
+/** Measures first, so that what is too large costs no memory. */
+function join(fields: readonly Field[]): Buffer {
+  let size = 0;
+  for (const [, value] of fields) size += fieldHeaderBytes + sizeOf(value);
   if (size > fieldBytes)
     throw tooLarge(`arguments and environment have ${size} bytes together, the limit is ${fieldBytes}`);
-  return Buffer.concat(fields, size);
+  const payload = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (const field of fields) at = writeField(payload, at, field);
+  return payload;
+}
+
+function writeField(payload: Buffer, at: number, [number, value]: Field): number {
+  const start = at + fieldHeaderBytes;
+  const size = typeof value === 'string' ? payload.write(value, start, 'utf8') : value.copy(payload, start);
+  payload.writeUInt8(number, at);
+  payload.writeUInt32LE(size, at + 1);
+  return start + size;
 }
 
 function tooLarge(what: string): SallyportError {
   return new SallyportError('argv_too_large', `Cannot start the command: ${what}`);
 }
 
-function optional(number: number, value: number | undefined, encode: (value: number) => Buffer): Buffer[] {
-  return value === undefined ? [] : [field(number, encode(value))];
+function optional(value: number | undefined, toField: (value: number) => Field): readonly Field[] {
+  return value === undefined ? [] : [toField(value)];
 }
 
-function field(number: number, value: Buffer): Buffer {
-  const bytes = Buffer.allocUnsafe(5 + value.length);
-  bytes.writeUInt8(number, 0);
-  bytes.writeUInt32LE(value.length, 1);
-  value.copy(bytes, 5);
-  return bytes;
+function sizeOf(value: string | Buffer): number {
+  return typeof value === 'string' ? Buffer.byteLength(value, 'utf8') : value.length;
 }
 
-function bytesOf(value: string | Buffer): Buffer {
+function toBytes(value: string | Buffer): Buffer {
   return typeof value === 'string' ? Buffer.from(value, 'utf8') : value;
-}
-
-export function u32(value: number): Buffer {
-  const bytes = Buffer.allocUnsafe(4);
-  bytes.writeUInt32LE(value, 0);
-  return bytes;
-}
-
-export function u64(value: number): Buffer {
-  const bytes = Buffer.allocUnsafe(8);
-  bytes.writeBigUInt64LE(BigInt(value), 0);
-  return bytes;
-}
-
-export function pair32(first: number, second: number): Buffer {
-  return Buffer.concat([u32(first), u32(second)]);
-}
-
-export function pair16(first: number, second: number): Buffer {
-  const bytes = Buffer.allocUnsafe(4);
-  bytes.writeUInt16LE(first, 0);
-  bytes.writeUInt16LE(second, 2);
-  return bytes;
 }

@@ -1,52 +1,68 @@
 /**
- * One command or file operation as the host holds it. Output waits in a queue that credit bounds; credit goes back as the
- * reader takes chunks, so a reader that stops stops the writer inside. Knows no wire: it is given the way to send.
+ * One command or file operation as the host holds it: which message of init may come when, what each settles, and the credit
+ * of its output. Credit goes back as the reader takes chunks, so a reader that stops stops the writer inside. Knows no
+ * socket: it is given the way to send.
  */
 import { SallyportError } from '../errors/error.ts';
-import { pair16, pair32, u32 } from './fields.ts';
+import { deferred } from './deferred.ts';
+import { errnoName } from './errno.ts';
+import { terminalSize } from './fields.ts';
 import { broken, encodeFrame, hostFrame } from './frame.ts';
-import { creditBytes, stdinChunkBytes } from './limits.ts';
-import type { Message } from './messages.ts';
+import { maxU32, pair32, u32, wholeNumber } from './integers.ts';
+import { creditBytes, creditStepBytes } from './limits.ts';
+import type { StreamMessage } from './messages.ts';
+import { OutputQueue } from './output-queue.ts';
+import { Stdin } from './stdin.ts';
 import type { Channel, ExitReport, InitStream, OutputChunk } from './types.ts';
 
 const channelNumber = { stdout: 1, stderr: 2 } as const;
-/** Credit is owed in quarters of the window: fewer frames, never a stalled writer. */
-const creditStep = creditBytes / 4;
 
-/** Sends a frame; settles when the socket has room for more. */
+/** Sends a frame; a promise settles when the socket has room for more. */
 export type Send = (frame: Buffer) => Promise<void> | undefined;
 
-interface Deferred<T> {
-  readonly promise: Promise<T>;
-  resolve(value: T): void;
-  reject(error: unknown): void;
+export interface HostStreamOptions {
+  readonly id: number;
+  readonly hasStdin: boolean;
+  /** A file operation has none. */
+  readonly hasStderr: boolean;
+  readonly send: Send;
 }
 
 export class HostStream implements InitStream {
   readonly id: number;
-  readonly output: AsyncIterable<OutputChunk>;
   readonly #send: Send;
   readonly #started = deferred<{ readonly pid: number }>();
   readonly #exit = deferred<ExitReport>();
   readonly #closed = deferred<void>();
-  readonly #credit = { stdout: creditBytes, stderr: creditBytes };
+  readonly #output: OutputQueue;
+  readonly #stdin: Stdin;
+  /** What init may still send, as far as it knows. */
+  readonly #credit: Record<Channel, number>;
+  /** What the reader has taken and init was not told yet. */
   readonly #owed = { stdout: 0, stderr: 0 };
-  #queue: OutputChunk[] = [];
-  #queueAt = 0;
-  #waiting: Deferred<IteratorResult<OutputChunk>> | undefined;
-  #error: SallyportError | undefined;
+  #hasStarted = false;
   #hasExited = false;
   #isClosed = false;
   #isDiscarding = false;
-  #stdinCredit = 0;
-  #wakeWriters: Deferred<void> = deferred();
 
-  constructor(id: number, send: Send) {
+  constructor({ id, hasStdin, hasStderr, send }: HostStreamOptions) {
     this.id = id;
     this.#send = send;
-    this.output = { [Symbol.asyncIterator]: () => this.#iterator() };
+    this.#credit = { stdout: creditBytes, stderr: hasStderr ? creditBytes : 0 };
+    this.#output = new OutputQueue({
+      onTaken: (channel, bytes) => this.#repay(channel, bytes),
+      onLeft: () => this.#sendDiscard(),
+    });
+    this.#stdin = new Stdin({
+      isOpen: hasStdin,
+      send: (data) => this.#tell(hostFrame.stdin, data),
+      sendEnd: () => void this.#tell(hostFrame.stdinEof),
+    });
   }
 
+  get output(): AsyncIterable<OutputChunk> {
+    return this.#output;
+  }
   get started(): Promise<{ readonly pid: number }> {
     return this.#started.promise;
   }
@@ -57,162 +73,112 @@ export class HostStream implements InitStream {
     return this.#closed.promise;
   }
 
-  async write(data: Buffer): Promise<void> {
-    for (let at = 0; at < data.length; ) {
-      while (this.#stdinCredit === 0) {
-        this.#checkWritable();
-        await this.#wakeWriters.promise;
-      }
-      this.#checkWritable();
-      const size = Math.min(this.#stdinCredit, stdinChunkBytes, data.length - at);
-      this.#stdinCredit -= size;
-      await this.#send(encodeFrame(hostFrame.stdin, this.id, data.subarray(at, at + size)));
-      at += size;
-    }
+  write(data: Buffer): Promise<void> {
+    return this.#stdin.write(data);
   }
 
   endStdin(): void {
-    this.#tell(hostFrame.stdinEof);
+    this.#stdin.end();
   }
 
+  /** @throws SallyportError `invalid_request` */
   signal(signal: number, scope: 'main' | 'tree'): void {
-    this.#tell(hostFrame.signal, pair32(signal, scope === 'tree' ? 1 : 0));
+    this.#tell(hostFrame.signal, pair32(wholeNumber(signal, 'a signal', 1, 64), scope === 'tree' ? 1 : 0));
   }
 
+  /** Never refuses: a grace that cannot be is none, one too long is the longest. */
   kill(graceMs: number): void {
-    this.#tell(hostFrame.kill, u32(graceMs));
+    const grace = graceMs > 0 ? Math.min(Math.ceil(graceMs), maxU32) : 0;
+    this.#tell(hostFrame.kill, u32(grace));
   }
 
+  /** @throws SallyportError `invalid_request` */
   resize(rows: number, columns: number): void {
-    this.#tell(hostFrame.resize, pair16(rows, columns));
+    this.#tell(hostFrame.resize, terminalSize(rows, columns));
   }
 
+  /** A reader that is there still gets what is on its way, and then the end. */
   discard(): void {
-    if (this.#isDiscarding || this.#hasExited) return;
-    this.#isDiscarding = true;
-    this.#tell(hostFrame.discard);
+    if (!this.#output.hasReader) this.#output.drop();
+    this.#sendDiscard();
   }
 
   /** A message of init about this stream. @throws SallyportError `init_protocol` */
-  take(message: Extract<Message, { stream: number }>): void {
+  take(message: StreamMessage): void {
     switch (message.kind) {
-      case 'started':
-        this.#started.resolve({ pid: message.pid });
-        return;
       case 'output':
         this.#takeOutput(message.channel, message.data);
         return;
       case 'stdin-credit':
-        this.#stdinCredit += message.bytes;
-        this.#wake();
+        this.#stdin.addCredit(message.bytes);
+        return;
+      case 'started':
+        if (this.#hasStarted || this.#hasExited) throw broken(`STARTED came late or twice for stream ${this.id}`);
+        this.#hasStarted = true;
+        this.#started.resolve({ pid: message.pid });
         return;
       case 'exit':
         this.#takeExit(message.report);
         return;
       case 'closed':
-        if (!this.#hasExited) throw broken('CLOSED before EXIT');
+        if (!this.#hasExited) throw broken(`CLOSED came before EXIT for stream ${this.id}`);
         this.#isClosed = true;
         this.#closed.resolve();
         return;
     }
   }
 
-  /** The channel is gone: everything that waits is told. */
+  /** The channel is gone: everything that waits is told. What was settled stays, output that came can still be read. */
   fail(error: SallyportError): void {
-    this.#error ??= error;
     this.#isClosed = true;
     this.#started.reject(error);
     this.#exit.reject(error);
-    this.#closed.resolve();
-    this.#wake();
-    if (!this.#hasExited) this.#waiting?.reject(error);
-    this.#waiting = undefined;
+    this.#closed.reject(error);
+    this.#stdin.stop(error);
+    this.#output.fail(error);
   }
 
   #takeOutput(channel: Channel, data: Buffer): void {
-    if (this.#hasExited) throw broken('output after EXIT');
+    if (this.#hasExited) throw broken(`output came after EXIT for stream ${this.id}`);
     this.#credit[channel] -= data.length;
-    if (this.#credit[channel] < 0) throw broken(`more ${channel} than its credit`);
-    if (this.#isDiscarding) return;
-    const chunk = { channel, data };
-    if (this.#waiting === undefined) {
-      this.#queue.push(chunk);
-      return;
-    }
-    this.#waiting.resolve({ done: false, value: chunk });
-    this.#waiting = undefined;
-    this.#repay(chunk);
+    if (this.#credit[channel] < 0) throw broken(`stream ${this.id} sent more ${channel} than its credit`);
+    this.#output.push(channel, data);
   }
 
   #takeExit(report: ExitReport): void {
-    if (this.#hasExited) throw broken('a second EXIT');
+    if (this.#hasExited) throw broken(`a second EXIT for stream ${this.id}`);
     this.#hasExited = true;
-    this.#started.reject(new SallyportError('exec_failed', 'The command could not be started'));
-    this.#exit.resolve(report);
-    this.#wake();
-    this.#waiting?.resolve({ done: true, value: undefined });
-    this.#waiting = undefined;
+    this.#started.reject(startError(report));
+    this.#stdin.stop(new SallyportError('exec_not_found', 'Cannot write to the command: it has ended'));
+    this.#output.end();
+    const { stdout, stderr } = this.#output.dropped;
+    const discarded = { stdout: report.discarded.stdout + stdout, stderr: report.discarded.stderr + stderr };
+    this.#exit.resolve({ ...report, discarded });
   }
 
-  #iterator(): AsyncIterator<OutputChunk> {
-    return {
-      next: () => this.#take(),
-      return: async () => {
-        this.#queue = [];
-        this.discard();
-        return { done: true, value: undefined };
-      },
-    };
-  }
-
-  #take(): Promise<IteratorResult<OutputChunk>> {
-    const chunk = this.#queue[this.#queueAt];
-    if (chunk !== undefined) {
-      this.#queueAt++;
-      if (this.#queueAt === this.#queue.length) {
-        this.#queue = [];
-        this.#queueAt = 0;
-      }
-      this.#repay(chunk);
-      return Promise.resolve({ done: false, value: chunk });
-    }
-    if (this.#hasExited || this.#isDiscarding) return Promise.resolve({ done: true, value: undefined });
-    if (this.#error !== undefined) return Promise.reject(this.#error);
-    this.#waiting = deferred();
-    return this.#waiting.promise;
-  }
-
-  #repay({ channel, data }: OutputChunk): void {
-    this.#owed[channel] += data.length;
-    if (this.#owed[channel] < creditStep || this.#hasExited) return;
-    this.#credit[channel] += this.#owed[channel];
-    this.#tell(hostFrame.credit, pair32(channelNumber[channel], this.#owed[channel]));
+  #repay(channel: Channel, bytes: number): void {
+    this.#owed[channel] += bytes;
+    if (this.#owed[channel] < creditStepBytes || this.#hasExited || this.#isDiscarding) return;
+    const owed = this.#owed[channel];
     this.#owed[channel] = 0;
+    this.#credit[channel] += owed;
+    this.#tell(hostFrame.credit, pair32(channelNumber[channel], owed));
   }
 
-  #checkWritable(): void {
-    if (this.#error !== undefined) throw this.#error;
-    if (this.#hasExited) throw new SallyportError('exec_not_found', 'Cannot write to the command: it has ended');
+  #sendDiscard(): void {
+    if (this.#isDiscarding || this.#hasExited) return;
+    this.#isDiscarding = true;
+    this.#tell(hostFrame.discard);
   }
 
-  #wake(): void {
-    this.#wakeWriters.resolve();
-    this.#wakeWriters = deferred();
-  }
-
-  #tell(type: number, payload?: Buffer): void {
-    if (!this.#isClosed) void this.#send(encodeFrame(type, this.id, payload));
+  #tell(type: number, payload?: Buffer): Promise<void> | undefined {
+    return this.#isClosed ? undefined : this.#send(encodeFrame(type, this.id, payload));
   }
 }
 
-function deferred<T>(): Deferred<T> {
-  let resolve: (value: T) => void = () => undefined;
-  let reject: (error: unknown) => void = () => undefined;
-  const promise = new Promise<T>((onValue, onError) => {
-    resolve = onValue;
-    reject = onError;
-  });
-  // what nobody waits for must not end the process
-  promise.catch(() => undefined);
-  return { promise, resolve, reject };
+/** For a `started` that never came true; the EXIT's outcome says the same in numbers. */
+function startError({ outcome }: ExitReport): SallyportError {
+  const why =
+    outcome.kind === 'failed' ? `${outcome.stage} failed with ${errnoName(outcome.errno)}` : 'it was ended before';
+  return new SallyportError('exec_failed', `Cannot start the command: ${why}`);
 }

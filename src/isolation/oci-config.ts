@@ -23,8 +23,6 @@ export interface OciInput {
   readonly seccomp: SeccompProfile;
 }
 
-export type OciConfig = ReturnType<typeof renderOciConfig>;
-
 /** init holds four fds for each of 256 streams; its commands get their own, lower limit. */
 const initOpenFiles = 4_096;
 const cpuPeriodMicros = 100_000;

@@ -7,8 +7,9 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { release } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { SandboxRequest } from '../admission/grant.ts';
+import { parseArtifactPattern } from '../artifacts/artifact-match.ts';
 import { exportArtifacts } from '../artifacts/export.ts';
-import { asSallyportError, type SallyportError, SallyportError as SallyportFault } from '../errors/error.ts';
+import { asSallyportError, SallyportError } from '../errors/error.ts';
 import type { OutputChunk } from '../init/types.ts';
 import type { EndReason, ExecResult, LimitName, Sandbox, Sandboxes, SandboxInfo } from '../sandbox/types.ts';
 import { packageVersion } from '../units/package-version.ts';
@@ -41,6 +42,8 @@ export interface RunOutcome {
 
 /** @throws SallyportError where no sandbox came to be: of admission, the inputs, the platform */
 export async function run(options: RunOptions): Promise<RunOutcome> {
+  // a pattern that can match nothing is refused before the work, not after it
+  for (const pattern of options.artifacts) parseArtifactPattern(pattern);
   const began = performance.now();
   const createdAt = new Date();
   const runId = newRunId(createdAt);
@@ -151,11 +154,12 @@ const deniedCodes: ReadonlySet<string> = new Set([
   'argv_too_large',
   'request_widens',
   'invalid_request',
-  'exec_failed',
+  'path_invalid',
 ]);
 
 function outcomeOf(result: ExecResult | null, error: SallyportError | null, info: SandboxInfo): RunRecord['outcome'] {
   if (limitsOf(result, info).length > 0) return 'limit';
+  if (error?.code === 'exec_failed') return 'failed';
   if (error !== null) return deniedCodes.has(error.code) ? 'denied' : 'platform';
   return result?.exitCode === null ? 'signalled' : 'exited';
 }
@@ -169,7 +173,7 @@ function limitsOf(result: ExecResult | null, info: SandboxInfo): LimitName[] {
 
 /** An exec's own deadline ends the sandbox of a run too: as `wall`, the sandbox's word for time. */
 function endReasonOf({ result, error }: Ran): EndReason {
-  if (error !== null) return deniedCodes.has(error.code) ? 'finished' : 'platform';
+  if (error !== null) return error.code === 'exec_failed' || deniedCodes.has(error.code) ? 'finished' : 'platform';
   if (result.limit === null) return 'finished';
   return result.limit === 'time' ? 'wall' : result.limit;
 }
@@ -193,8 +197,8 @@ async function makeRunFolder(outputFolder: string, runId: string): Promise<strin
   } catch (error) {
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     if (code === 'ENOSPC')
-      throw new SallyportFault('host_disk_full', `Cannot make ${folder}: no space left`, { cause: error });
-    throw new SallyportFault('output_folder', `Cannot make the run's folder ${folder}: ${code}`, { cause: error });
+      throw new SallyportError('host_disk_full', `Cannot make ${folder}: no space left`, { cause: error });
+    throw new SallyportError('output_folder', `Cannot make the run's folder ${folder}: ${code}`, { cause: error });
   }
 }
 
@@ -205,7 +209,7 @@ async function writeAtomically(file: string, value: unknown): Promise<void> {
 
 function asHostError(error: unknown, folder: string): unknown {
   if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') return error;
-  return new SallyportFault('host_disk_full', `Cannot write to ${folder}: no space left on the host`, { cause: error });
+  return new SallyportError('host_disk_full', `Cannot write to ${folder}: no space left on the host`, { cause: error });
 }
 
 function round(ms: number): number {

@@ -17,9 +17,35 @@ export interface FilesOptions {
   readonly workdir: string;
   /** Called at the start of every operation; throws when the sandbox has ended. */
   readonly onUse: () => void;
+  /** Why the sandbox has ended, once it has: then this is what an operation that was under way says. */
+  readonly endedError: () => SallyportError | undefined;
 }
 
 export function openFiles(options: FilesOptions): Files {
+  const files = operationsOf(options);
+  const told = (thrown: unknown): unknown => {
+    const isLost = thrown instanceof SallyportError && thrown.code === 'init_lost';
+    return isLost ? (options.endedError() ?? thrown) : thrown;
+  };
+  const explained = <T>(work: Promise<T>): Promise<T> => work.catch((thrown: unknown) => Promise.reject(told(thrown)));
+  const explainedEach = async function* <T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+    try {
+      yield* items;
+    } catch (thrown) {
+      throw told(thrown);
+    }
+  };
+  return {
+    read: (path, range) => explainedEach(files.read(path, range)),
+    write: (path, content, settings) => explained(files.write(path, content, settings)),
+    list: (path, settings) => explained(files.list(path, settings)),
+    stat: (path) => explained(files.stat(path)),
+    change: (operation) => explained(files.change(operation)),
+    watch: (path, settings) => explainedEach(files.watch(path, settings)),
+  };
+}
+
+function operationsOf(options: FilesOptions): Files {
   const { workdir } = options;
   const begin = (operation: FileOperation): InitStream => {
     options.onUse();

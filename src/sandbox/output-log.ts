@@ -2,7 +2,7 @@
 import type { OutputChunk } from '../init/types.ts';
 
 /** Kept per sandbox; see docs/limits.md. */
-export const logBytes = 256 * 1024;
+const logBytes = 256 * 1024;
 
 export class OutputLog {
   readonly #chunks: OutputChunk[] = [];

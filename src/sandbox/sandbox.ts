@@ -58,6 +58,7 @@ export class LiveSandbox implements Sandbox {
       identity: this.#identity('user'),
       workdir: parts.stamped.grant.files.workdir,
       onUse: () => this.#use(),
+      endedError: () => this.#endedError(),
     });
     this.#watch();
   }
@@ -202,11 +203,14 @@ export class LiveSandbox implements Sandbox {
   /** Every call counts as use. @throws SallyportError `sandbox_ended` */
   #use(): void {
     this.#lastUseMs = performance.now();
-    if (this.#end === undefined) return;
-    throw new SallyportError(
-      'sandbox_ended',
-      `Cannot use sandbox ${this.id}: it ended (${this.#end.reason}). ${this.#end.detail}`,
-    );
+    const ended = this.#endedError();
+    if (ended !== undefined) throw ended;
+  }
+
+  #endedError(): SallyportError | undefined {
+    if (this.#end === undefined) return undefined;
+    const { reason, detail } = this.#end;
+    return new SallyportError('sandbox_ended', `Cannot use sandbox ${this.id}: it ended (${reason}). ${detail}`);
   }
 
   #forget(exec: SandboxExec): void {

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { grantOrThrow } from '../admission/admit.ts';
 import type { StampedGrant } from '../admission/grant.ts';
 import type { Policy } from '../admission/policy.ts';
-import { SallyportError } from '../errors/error.ts';
+import { asSallyportError, SallyportError } from '../errors/error.ts';
 import type { HostSide, ReconcileReport } from '../host/types.ts';
 import { openInitClient } from '../init/client.ts';
 import type { SandboxRepository } from '../store/sandbox-repository.ts';
@@ -23,6 +23,8 @@ export interface SandboxesOptions {
   readonly host: HostSide;
   readonly policy: Policy;
   readonly store?: SandboxRepository;
+  /** Told of what went wrong in the background. */
+  readonly onFault?: (error: SallyportError) => void;
 }
 
 export interface OpenedSandboxes extends Sandboxes {
@@ -112,11 +114,20 @@ class SandboxRegistry implements OpenedSandboxes {
     this.#tasksPromised += pids;
   }
 
+  /** A store that cannot write (a full disk) must not end the daemon; the next start marks the row. */
+  #remember(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      this.#options.onFault?.(asSallyportError(error));
+    }
+  }
+
   #onEnded(info: SandboxInfo, pids: number): void {
     this.#live.delete(info.id);
     this.#tasksPromised -= pids;
     this.#ended.unshift(info);
     this.#ended.splice(endedKept);
-    this.#options.store?.markEnded(info);
+    this.#remember(() => this.#options.store?.markEnded(info));
   }
 }

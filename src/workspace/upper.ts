@@ -14,9 +14,12 @@ import type { Upper } from './types.ts';
 
 const blockBytes = 4096;
 const inodeBytes = 256;
-/** Superblock, group descriptors, bitmaps and root folder: measured below 1/256 and 2 MiB from 16 MiB to 64 GiB. */
-const fixedOverheadBytes = 2 * 1024 * 1024;
-const overheadDivisor = 256;
+/** Superblock, descriptors, bitmaps, root folder: two blocks for each group of 128 MiB, and some that do not grow. */
+const fixedOverheadBytes = 1024 * 1024;
+const groupOverheadDivisor = 4096;
+/** ext4 keeps two per cent, at most 4096 blocks, for delayed writes that would otherwise find the disk full. */
+const kernelReserveDivisor = 48;
+const kernelReserveBytes = 4096 * blockBytes;
 /** Reserved by ext4 itself (11), and our own: lost+found, the overlay's two folders and what it makes in one. */
 const ownInodes = 16;
 const makeDeadlineMs = 20_000;
@@ -33,7 +36,8 @@ export function planUpper(limits: Pick<GrantLimits, 'diskBytes' | 'inodes' | 'me
 
 /** Size of the file: the Grant's bytes are for the sandbox, so inodes and the filesystem's own blocks come on top. */
 export function ext4FileBytes({ bytes, inodes }: Pick<Upper, 'bytes' | 'inodes'>): number {
-  const overhead = (inodes + ownInodes) * inodeBytes + bytes / overheadDivisor + fixedOverheadBytes;
+  const reserve = Math.min(bytes / kernelReserveDivisor, kernelReserveBytes);
+  const overhead = (inodes + ownInodes) * inodeBytes + bytes / groupOverheadDivisor + reserve + fixedOverheadBytes;
   return Math.ceil((bytes + overhead) / blockBytes) * blockBytes;
 }
 

@@ -4,7 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { errorTable } from '../../src/errors/table.ts';
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
-const sections = new Map(page.split('\n## ').slice(1).map((section) => [section.split('\n')[0] ?? '', section]));
+const sections = new Map(
+  page
+    .split('\n## ')
+    .slice(1)
+    .map((section) => [section.split('\n')[0] ?? '', section]),
+);
 
 describe('docs/errors.md', () => {
   it('names every code once, in the order of the table', () => {

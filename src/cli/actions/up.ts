@@ -42,7 +42,12 @@ async function serve(context: Context, { options }: Call, home: string, store: S
   const log = pino({ level: options.text('logLevel') ?? 'info' }, pino.destination(2));
   const policy = await loadPolicy(policyFileOf(context, options));
   ensureKey(store, home, options.flag('newKey'));
-  const sandboxes = await openSandboxes({ host: openHostSide({ home }), policy, store: store.sandboxes });
+  const sandboxes = await openSandboxes({
+    host: openHostSide({ home }),
+    policy,
+    store: store.sandboxes,
+    onFault: (error) => log.error({ err: error }, 'background fault'),
+  });
   const interruption = listenForInterruption();
   try {
     const deps = { sandboxes, store, policy, log, allowedHosts: options.list('allowHost') };

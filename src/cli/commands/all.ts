@@ -6,6 +6,7 @@ import { cp } from './cp.ts';
 import { create } from './create.ts';
 import { doctor } from './doctor.ts';
 import { exec } from './exec.ts';
+import { imageBuild } from './image-build.ts';
 import { imageList } from './image-list.ts';
 import { info } from './info.ts';
 import { keyCreate } from './key-create.ts';
@@ -34,6 +35,7 @@ export const commands: readonly CommandDescription[] = [
   matrixShow,
   doctor,
   imageList,
+  imageBuild,
   keyCreate,
   keyList,
   keyRevoke,
