@@ -314,8 +314,7 @@ static void read_output(struct stream *s, int i)
 	}
 	if (size <= 0) { /* end of the pipe; EIO: no process holds the terminal */
 		s->drain[i] = 0;
-		if (!(s->is_pty && size < 0 && !s->exit_known))
-			close_fd(&s->output[i]);
+		close_fd(&s->output[i]);
 		return;
 	}
 	if (s->exit_known && !s->exit_sent)

@@ -41,7 +41,7 @@ export interface ImageStore {
   build(name: string, options?: BuildOptions): Promise<BuildReport>;
 }
 
-export const hostImageName = 'host';
+const hostImageName = 'host';
 
 /** @param home SALLYPORT_HOME */
 export function openImageStore(home: string): ImageStore {

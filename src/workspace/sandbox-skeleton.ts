@@ -6,8 +6,6 @@ import { readFileSync, statSync } from 'node:fs';
 import { nativeFile } from '../linux/addon.ts';
 import { makeSkeleton, type Skeleton } from './skeleton.ts';
 
-export const initPath = '/.sallyport/init';
-
 export function sandboxSkeleton(init: Buffer): Skeleton {
   return [
     { kind: 'folder', path: '.sallyport', mode: 0o755 },
