@@ -262,9 +262,13 @@ describe('credit', () => {
 });
 
 describe('a reader that leaves', () => {
-  it('sends DISCARD, and what it missed is in the report', async () => {
+  it('sends DISCARD; what arrived is told as it arrives, what init kept back is in the report', async () => {
     const { client, init } = ready();
     const stream = client.spawn(spec);
+    const arrived = { stdout: 0, stderr: 0 };
+    stream.onArrival((channel, bytes) => {
+      arrived[channel] += bytes;
+    });
     init.output(stream.id, 'stdout', 'read');
     init.output(stream.id, 'stderr', 'missed');
     for await (const _ of stream.output) break;
@@ -272,7 +276,8 @@ describe('a reader that leaves', () => {
     init.output(stream.id, 'stdout', 'was on its way');
     init.exit(stream.id, [0, 0], [100n, 200n]);
     expect(await readAll(stream)).toEqual([]);
-    await expect(stream.exit).resolves.toMatchObject({ discarded: { stdout: 114, stderr: 206 } });
+    await expect(stream.exit).resolves.toMatchObject({ discarded: { stdout: 100, stderr: 200 } });
+    expect(arrived).toEqual({ stdout: 18, stderr: 6 });
     client.close();
   });
 

@@ -44,6 +44,7 @@ export class HostStream implements InitStream {
   #hasExited = false;
   #isClosed = false;
   #isDiscarding = false;
+  #onArrival: (channel: Channel, bytes: number) => void = () => undefined;
 
   constructor({ id, hasStdin, hasStderr, send }: HostStreamOptions) {
     this.id = id;
@@ -71,6 +72,10 @@ export class HostStream implements InitStream {
   }
   get closed(): Promise<void> {
     return this.#closed.promise;
+  }
+
+  onArrival(listener: (channel: Channel, bytes: number) => void): void {
+    this.#onArrival = listener;
   }
 
   write(data: Buffer): Promise<void> {
@@ -142,6 +147,7 @@ export class HostStream implements InitStream {
     if (this.#hasExited) throw broken(`output came after EXIT for stream ${this.id}`);
     this.#credit[channel] -= data.length;
     if (this.#credit[channel] < 0) throw broken(`stream ${this.id} sent more ${channel} than its credit`);
+    this.#onArrival(channel, data.length);
     this.#output.push(channel, data);
   }
 
@@ -151,9 +157,7 @@ export class HostStream implements InitStream {
     this.#started.reject(startError(report));
     this.#stdin.stop(new SallyportError('exec_not_found', 'Cannot write to the command: it has ended'));
     this.#output.end();
-    const { stdout, stderr } = this.#output.dropped;
-    const discarded = { stdout: report.discarded.stdout + stdout, stderr: report.discarded.stderr + stderr };
-    this.#exit.resolve({ ...report, discarded });
+    this.#exit.resolve(report);
   }
 
   #repay(channel: Channel, bytes: number): void {

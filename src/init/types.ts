@@ -74,7 +74,7 @@ export interface ExitReport {
     | { readonly kind: 'lost' };
   /** True when a KILL was under way. */
   readonly killed: boolean;
-  /** Bytes read from the process and not sent, because of `discard()`. */
+  /** Bytes that init read from the process and did not send, because of `discard()`. */
   readonly discarded: { readonly stdout: number; readonly stderr: number };
   readonly userMicros: number;
   readonly systemMicros: number;
@@ -93,6 +93,8 @@ export interface InitStream {
   readonly id: number;
   /** Output in the order it was sent. Credit flows back as chunks are taken, so a reader that stops stops the writer. Ends at `exit`. One reader only. */
   readonly output: AsyncIterable<OutputChunk>;
+  /** Told of output as it arrives, in its order, read or not: all of it before `exit` settles. One listener. */
+  onArrival(listener: (channel: Channel, bytes: number) => void): void;
   /** Settles with the pid inside when execve succeeded; rejects (with the same error as `exit` reports) when it failed. */
   readonly started: Promise<{ readonly pid: number }>;
   /** Settles after the last output chunk was handed over to `output`'s queue. Rejects only with SallyportError `init_lost`/`init_protocol`. */

@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import { SallyportError } from '../errors/error.ts';
 import { errnoName } from '../init/errno.ts';
-import type { ExitReport, InitStream, OutputChunk } from '../init/types.ts';
+import type { Channel, ExitReport, InitStream, OutputChunk } from '../init/types.ts';
 import { formatBytes } from '../units/bytes.ts';
 import { formatDuration } from '../units/duration.ts';
 import { signalName, signalNumber } from './signal-names.ts';
@@ -25,7 +25,7 @@ export interface ExecOptions {
   /** Sees every chunk that was handed to the reader. */
   readonly onOutput: (chunk: OutputChunk) => void;
   /** The limit that the sandbox's kernel counters blame for an abnormal exit, if any. */
-  readonly blame: () => LimitName | undefined;
+  readonly blame: () => { readonly limit: LimitName; readonly detail: string } | undefined;
   /** init did not obey a KILL: the sandbox is lost. */
   readonly onStuck: () => void;
 }
@@ -44,7 +44,9 @@ export class SandboxExec implements Exec {
   readonly startedAt = new Date().toISOString();
   readonly #options: ExecOptions;
   readonly #beganMs = performance.now();
+  /** What arrived within the limit, read or not: complete when the exit is known. */
   readonly #bytes = { stdout: 0, stderr: 0 };
+  #deliveredBytes = 0;
   readonly #timers: NodeJS.Timeout[] = [];
   #withheldBytes = 0;
   #ending: Ending | undefined;
@@ -61,6 +63,7 @@ export class SandboxExec implements Exec {
       );
     });
     this.started.catch(() => undefined);
+    options.stream.onArrival((channel, bytes) => this.#count(channel, bytes));
     this.output = { [Symbol.asyncIterator]: () => this.#read() };
     this.#timers.push(setTimeout(() => this.#expire(), options.timeoutMs));
     this.result = this.#settle();
@@ -119,26 +122,23 @@ export class SandboxExec implements Exec {
   }
 
   async *#readCounted(): AsyncGenerator<OutputChunk> {
-    for await (const chunk of this.#options.stream.output) {
-      const allowed = this.#count(chunk);
-      if (allowed.data.length > 0) {
-        this.#options.onOutput(allowed);
-        yield allowed;
-      }
-      if (allowed.data.length === chunk.data.length) continue;
-      const limit = formatBytes(this.#options.outputBytes);
-      this.stop('output', `The command wrote more than ${limit} to stdout and stderr.`);
-      return;
+    for await (const { channel, data } of this.#options.stream.output) {
+      const allowed = data.subarray(0, this.#options.outputBytes - this.#deliveredBytes);
+      if (allowed.length === 0) return;
+      this.#deliveredBytes += allowed.length;
+      this.#options.onOutput({ channel, data: allowed });
+      yield { channel, data: allowed };
     }
   }
 
-  /** @returns the part of the chunk that is within the output limit */
-  #count({ channel, data }: OutputChunk): OutputChunk {
-    const room = this.#options.outputBytes - this.#bytes.stdout - this.#bytes.stderr;
-    const allowed = data.length <= room ? data : data.subarray(0, room);
-    this.#bytes[channel] += allowed.length;
-    this.#withheldBytes += data.length - allowed.length;
-    return { channel, data: allowed };
+  /** At arrival, not at reading: a command that ends before its reader has caught up is judged all the same. */
+  #count(channel: Channel, bytes: number): void {
+    const limit = this.#options.outputBytes;
+    const allowed = Math.min(bytes, limit - this.#bytes.stdout - this.#bytes.stderr);
+    this.#bytes[channel] += allowed;
+    this.#withheldBytes += bytes - allowed;
+    if (allowed === bytes || this.#ending !== undefined) return;
+    this.stop('output', `The command wrote more than ${formatBytes(limit)} to stdout and stderr.`);
   }
 
   async #settle(): Promise<ExecResult> {
@@ -160,8 +160,8 @@ export class SandboxExec implements Exec {
   /** An OOM kill looks like any SIGKILL: the kernel's counters tell them apart (RX-03). */
   #blame({ outcome }: ExitReport): void {
     if (outcome.kind === 'exited' && outcome.code === 0) return;
-    const limit = this.#ending === undefined ? this.#options.blame() : undefined;
-    if (limit !== undefined) this.condemn(limit, limitSentence(limit));
+    const blamed = this.#ending === undefined ? this.#options.blame() : undefined;
+    if (blamed !== undefined) this.condemn(blamed.limit, blamed.detail);
   }
 
   #resultOf(report: ExitReport | undefined): ExecResult {
@@ -206,17 +206,3 @@ function signalOf(report: ExitReport | undefined, ending: Ending | undefined): s
   if (report?.outcome.kind === 'signalled') return signalName(report.outcome.signal);
   return report === undefined && ending !== undefined ? 'SIGKILL' : null;
 }
-
-export function limitSentence(limit: LimitName): string {
-  return limitSentences[limit];
-}
-
-const limitSentences: Readonly<Record<LimitName, string>> = {
-  time: 'The command ran longer than it may.',
-  wall: 'The sandbox reached its longest life.',
-  idle: 'The sandbox was idle for too long.',
-  oom: 'The sandbox used more memory than it may; the kernel killed one of its processes.',
-  disk: 'The workspace is full: no bytes or no inodes are left.',
-  output: 'The command wrote more output than it may.',
-  pids: 'The sandbox started more processes and threads than it may.',
-};

@@ -11,7 +11,8 @@ import type { Box, BoxLimit } from '../isolation/types.ts';
 import type { CgroupUsage } from '../linux/types.ts';
 import { formatDuration } from '../units/duration.ts';
 import type { InputFile } from '../workspace/types.ts';
-import { limitSentence, SandboxExec } from './exec.ts';
+import { endSentence } from './end-sentences.ts';
+import { SandboxExec } from './exec.ts';
 import { openFiles } from './files.ts';
 import { OutputLog } from './output-log.ts';
 import type { EndReason, Exec, ExecSpec, Files, LimitName, Sandbox, SandboxInfo, SandboxState } from './types.ts';
@@ -108,7 +109,10 @@ export class LiveSandbox implements Sandbox {
       outputBytes: grant.limits.outputBytes,
       stream,
       onOutput: (chunk) => this.#log.add(chunk),
-      blame: () => this.#blame(),
+      blame: () => {
+        const limit = this.#blame();
+        return limit === undefined ? undefined : { limit, detail: this.#sentence(limit) };
+      },
       onStuck: () => void this.end('init-lost', 'The sandbox did not end a command that was killed.'),
     });
     this.#execs.set(exec.id, exec);
@@ -134,7 +138,7 @@ export class LiveSandbox implements Sandbox {
     return this.#log.read();
   }
 
-  end(reason: EndReason, detail = endSentences[reason]): Promise<void> {
+  end(reason: EndReason, detail = this.#sentence(reason)): Promise<void> {
     this.#ending ??= this.#finish(reason, detail);
     return this.#ending;
   }
@@ -160,9 +164,7 @@ export class LiveSandbox implements Sandbox {
     const { box, client, stamped, createdAt } = this.#parts;
     const { wallMs } = stamped.grant.lifetime;
     const leftMs = Math.max(0, createdAt.getTime() + wallMs - Date.now());
-    this.#timers.push(
-      setTimeout(() => void this.end('wall', `The sandbox lived for ${formatDuration(wallMs)}.`), leftMs),
-    );
+    this.#timers.push(setTimeout(() => void this.end('wall'), leftMs));
     this.#armIdle();
     box.onLimit((limit) => this.#onKernelLimit(limit));
     client.onDisk(({ freeBytes, freeInodes }) => this.#onDiskFull(freeBytes, freeInodes));
@@ -173,12 +175,12 @@ export class LiveSandbox implements Sandbox {
   #onLost(detail: string): void {
     if (this.#ending !== undefined) return;
     const limit = this.#blame();
-    if (limit === 'oom' || limit === 'pids') void this.end(limit, limitSentence(limit));
+    if (limit !== undefined) void this.end(limit);
     else void this.end('init-lost', `The sandbox's init is gone: ${detail}`);
   }
 
   #onKernelLimit(limit: BoxLimit): void {
-    void this.end(limit, limitSentence(limit));
+    void this.end(limit);
   }
 
   /** The commands are ended, the sandbox stays: what they made can still be read or removed. */
@@ -189,7 +191,11 @@ export class LiveSandbox implements Sandbox {
       exec.stop('disk', `The workspace is full: ${what} are used (${freeBytes} bytes free).`);
   }
 
-  #blame(): LimitName | undefined {
+  #sentence(reason: EndReason): string {
+    return endSentence(reason, this.stamped.grant);
+  }
+
+  #blame(): BoxLimit | undefined {
     const { oomKills, pidsRefused } = this.#parts.box.stats();
     if (oomKills > 0) return 'oom';
     return pidsRefused > 0 ? 'pids' : undefined;
@@ -224,7 +230,7 @@ export class LiveSandbox implements Sandbox {
     const { idleMs } = this.stamped.grant.lifetime;
     const idleForMs = this.#execs.size > 0 ? 0 : performance.now() - this.#lastUseMs;
     if (idleForMs >= idleMs) {
-      void this.end('idle', `Nothing ran in the sandbox for ${formatDuration(idleMs)}.`);
+      void this.end('idle');
       return;
     }
     this.#idleTimer = setTimeout(() => this.#armIdle(), idleMs - idleForMs);
@@ -238,18 +244,4 @@ const limitOfReason: Readonly<Partial<Record<EndReason, LimitName>>> = {
   disk: 'disk',
   output: 'output',
   pids: 'pids',
-};
-
-const endSentences: Readonly<Record<EndReason, string>> = {
-  finished: 'The work was done.',
-  killed: 'The sandbox was killed by its caller.',
-  wall: limitSentence('wall'),
-  idle: limitSentence('idle'),
-  oom: limitSentence('oom'),
-  disk: limitSentence('disk'),
-  output: limitSentence('output'),
-  pids: limitSentence('pids'),
-  'init-lost': "The sandbox's init is gone.",
-  'daemon-stop': 'The daemon stopped.',
-  platform: 'The platform failed.',
 };

@@ -72,9 +72,10 @@ export interface ExecResult {
   readonly limit: LimitName | null;
   /** One sentence for people when a limit or the platform ended it. */
   readonly detail: string | null;
+  /** Bytes that arrived within the output limit, whether or not somebody read them. */
   readonly stdoutBytes: number;
   readonly stderrBytes: number;
-  /** Bytes the command wrote that nobody was sent (reader gone, or limit). */
+  /** Bytes the command wrote beyond these: past the limit, or after its reader had gone. */
   readonly discardedBytes: number;
   readonly startedAt: string;
   readonly durationMs: number;

@@ -121,6 +121,22 @@ onEveryTier('a sandbox', (range) => {
         expect(result.stdoutBytes).toBe(bytes.length);
       }));
 
+    it('output: also when the command has ended before its reader looks', () =>
+      range().with(async (sandbox) => {
+        const { outputBytes } = sandbox.stamped.grant.limits;
+        const exec = sandbox.exec({
+          argv: ['sh', '-c', `head -c ${outputBytes - 500_000} /dev/zero; head -c 900000 /dev/zero >&2`],
+        });
+        let bytes = 0;
+        for await (const { data } of exec.output) {
+          bytes += data.length;
+          if (bytes >= outputBytes - 500_000) await sleep(200);
+        }
+        expect(bytes).toBe(outputBytes);
+        const { limit, stdoutBytes, stderrBytes } = await exec.result;
+        expect([limit, stdoutBytes + stderrBytes]).toEqual(['output', outputBytes]);
+      }));
+
     it('RX-01 pids: a fork bomb', () =>
       range().with(async (sandbox) => {
         const { result } = await shoot(sandbox, ['bash', '-c', 'bomb() { bomb | bomb & }; bomb; sleep 30']);
