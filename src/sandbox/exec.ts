@@ -49,6 +49,7 @@ export class SandboxExec implements Exec {
   #deliveredBytes = 0;
   readonly #timers: NodeJS.Timeout[] = [];
   #withheldBytes = 0;
+  #hasSettled = false;
   #ending: Ending | undefined;
 
   constructor(options: ExecOptions) {
@@ -82,7 +83,9 @@ export class SandboxExec implements Exec {
     this.#options.stream.signal(signalNumber(signal), 'main');
   }
 
+  /** After the end it does nothing: a client that leaves late must not arm the watch below. */
   kill(graceMs = this.#options.graceMs ?? defaultGraceMs): void {
+    if (this.#hasSettled) return;
     this.#options.stream.kill(graceMs);
     // a process that waits for a reader must not keep the kill waiting
     this.#options.stream.discard();
@@ -153,6 +156,7 @@ export class SandboxExec implements Exec {
       if (this.#ending === undefined) throw error;
       return this.#resultOf(undefined);
     } finally {
+      this.#hasSettled = true;
       for (const timer of this.#timers) clearTimeout(timer);
     }
   }

@@ -170,6 +170,17 @@ onEveryTier('a sandbox', (range) => {
       expect(() => range().sandboxes.get(sandbox.id)).toThrow(expect.objectContaining({ code: 'sandbox_not_found' }));
     });
 
+    it('not at all when what is killed has ended already', () =>
+      range().with(async (sandbox) => {
+        const exec = sandbox.exec({ argv: ['true'] });
+        for await (const _ of exec.output);
+        await exec.result;
+        exec.kill(0);
+        // as long as init has to report the exit of something that was killed
+        await sleep(5_500);
+        expect((await shoot(sandbox, ['true'])).result.exitCode).toBe(0);
+      }));
+
     it('once, with the first reason', async () => {
       const sandbox = await range().create();
       await Promise.all([sandbox.end('finished'), sandbox.end('killed')]);
