@@ -15,6 +15,9 @@ export interface ArtifactPattern {
 }
 
 const deepest = 64;
+/** A glob is a backtracking match over names that the sandbox chose: so many stars a part, so many `**`, keep it quick. */
+const starsPerPart = 2;
+const globStars = 2;
 
 /** @throws SallyportError `invalid_request` for an absolute, climbing or empty pattern */
 export function parseArtifactPattern(glob: string): ArtifactPattern {
@@ -24,6 +27,10 @@ export function parseArtifactPattern(glob: string): ArtifactPattern {
   if (glob === '' || glob.includes('\0')) refuse('it is empty or holds a NUL');
   if (glob.startsWith('/')) refuse('it must be relative to the working folder');
   if (glob.split('/').includes('..')) refuse('".." is not allowed');
+  const parts = glob.split('/');
+  if (parts.filter((part) => part.includes('**')).length > globStars) refuse(`it has more than ${globStars} "**"`);
+  if (parts.some((part) => part !== '**' && (part.match(/\*+|\+\(|@\(|!\(/g) ?? []).length > starsPerPart))
+    refuse(`a part of it has more than ${starsPerPart} stars`);
   const wire = Buffer.from(glob, 'utf8').toString('latin1');
   const { base, glob: rest } = picomatch.scan(wire);
   const isMatch = picomatch(wire, { dot: true, nonegate: true, bash: false });

@@ -3,8 +3,13 @@
  * FS-21). What was checked is what is made.
  */
 
-/** Names this project writes into the same folder. */
-const reservedNames: ReadonlySet<string> = new Set(['manifest.json', 'record.json']);
+/** Names this project writes into the same folder: no file and no folder of the sandbox may have one. */
+const reservedNames: ReadonlySet<string> = new Set([
+  'manifest.json',
+  'record.json',
+  'manifest.json.partial',
+  'record.json.partial',
+]);
 
 export type CheckedPath =
   | { readonly ok: true; readonly parts: readonly Buffer[] }
@@ -18,37 +23,12 @@ export function checkArtifactPath(path: Buffer): CheckedPath {
   if (parts.some((part) => part.length === 0 || part.equals(dot) || part.equals(dotDot)))
     return { ok: false, reason: 'unsafe-path' };
   if (parts.some((part) => part.length > 255)) return { ok: false, reason: 'name-length' };
-  if (parts.length === 1 && reservedNames.has(path.toString('latin1'))) return { ok: false, reason: 'reserved-name' };
+  if (reservedNames.has(parts[0]?.toString('latin1') ?? '')) return { ok: false, reason: 'reserved-name' };
   return { ok: true, parts };
-}
-
-/**
- * A name as text that loses nothing: UTF-8 stays, every byte that is not part of valid UTF-8 becomes `%XX`, and so
- * do `%` itself and control characters.
- */
-export function displayPath(path: Buffer): string {
-  const text = path.toString('utf8');
-  const isUtf8 = Buffer.from(text, 'utf8').equals(path);
-  if (!isUtf8)
-    return [...path]
-      .map((byte) => (byte > 0x20 && byte < 0x7f && byte !== 0x25 ? String.fromCharCode(byte) : percent(byte)))
-      .join('');
-  return [...text]
-    .map((character) => (isPlain(character) ? character : [...Buffer.from(character)].map(percent).join('')))
-    .join('');
 }
 
 const dot = Buffer.from('.');
 const dotDot = Buffer.from('..');
-
-function isPlain(character: string): boolean {
-  // category C: controls, bidi and zero-width formats, unassigned (HX-13, HX-21)
-  return character !== '%' && !/\p{C}/u.test(character);
-}
-
-function percent(byte: number): string {
-  return `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
-}
 
 function splitPath(path: Buffer): Buffer[] {
   const parts: Buffer[] = [];

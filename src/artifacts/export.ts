@@ -8,11 +8,12 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import { SallyportError } from '../errors/error.ts';
 import type { FileEntry, Files } from '../sandbox/types.ts';
+import { displayName } from '../units/display-name.ts';
 import { type ArtifactPattern, parseArtifactPattern } from './artifact-match.ts';
-import { checkArtifactPath, displayPath } from './artifact-path.ts';
+import { checkArtifactPath } from './artifact-path.ts';
 
 interface ExportedArtifact {
-  /** Relative to the workdir; see {@link displayPath}. */
+  /** Relative to the workdir; see {@link displayName}. */
   readonly path: string;
   readonly bytes: number;
   readonly mode: number;
@@ -27,7 +28,10 @@ interface SkippedArtifact {
 
 export interface ExportResult {
   readonly artifacts: readonly ExportedArtifact[];
+  /** The first thousand. */
   readonly skipped: readonly SkippedArtifact[];
+  /** How many more were not taken. */
+  readonly skippedOmitted: number;
 }
 
 export interface ExportOptions {
@@ -40,48 +44,69 @@ export interface ExportOptions {
 
 /** Entries one pattern may look at; see docs/limits.md. */
 const listMax = 100_000;
+const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+/** Names that the host cannot hold as the sandbox made them; a host that cannot write at all is another matter. */
+const nameErrors: ReadonlySet<string> = new Set(['ENAMETOOLONG', 'ENOTDIR', 'EEXIST', 'EISDIR', 'EINVAL', 'EILSEQ']);
+const skippedMax = 1_000;
 const setIdBits = 0o6000;
 
 export async function exportArtifacts(options: ExportOptions): Promise<ExportResult> {
   const patterns = options.patterns.map(parseArtifactPattern);
-  const { found, skipped } = await findMatches(options.files, patterns);
+  const skipped = new SkippedList();
+  const found = await findMatches(options.files, patterns, skipped);
   const artifacts: ExportedArtifact[] = [];
   let bytesLeft = options.limits.bytes;
   for (const [path, entry] of found) {
     const reason = artifacts.length >= options.limits.files ? 'file-count-limit' : refusal(entry, bytesLeft);
     const outcome = reason ?? (await copyOut(options, path, entry, bytesLeft));
     if (typeof outcome === 'string') {
-      skipped.push({ path: displayPath(Buffer.from(path, 'latin1')), reason: outcome });
+      skipped.add(() => displayName(Buffer.from(path, 'latin1')), outcome);
       continue;
     }
     bytesLeft -= outcome.bytes;
     artifacts.push(outcome);
   }
-  return { artifacts, skipped };
+  return { artifacts, ...skipped.read() };
+}
+
+/** What was not taken, with its reason: the first so many by name, the rest by their number. */
+class SkippedList {
+  readonly #entries: SkippedArtifact[] = [];
+  #omitted = 0;
+
+  /** @param path made only where it is kept: names can be long and many */
+  add(path: () => string, reason: string): void {
+    if (this.#entries.length < skippedMax) this.#entries.push({ path: path(), reason });
+    else this.#omitted++;
+  }
+
+  read(): Pick<ExportResult, 'skipped' | 'skippedOmitted'> {
+    return { skipped: this.#entries, skippedOmitted: this.#omitted };
+  }
 }
 
 /** Matching entries by path (Latin-1 of the bytes), each once however many patterns match it. */
 async function findMatches(
   files: Files,
   patterns: readonly ArtifactPattern[],
-): Promise<{ found: Map<string, FileEntry>; skipped: SkippedArtifact[] }> {
+  skipped: SkippedList,
+): Promise<Map<string, FileEntry>> {
   const found = new Map<string, FileEntry>();
-  const skipped: SkippedArtifact[] = [];
   for (const pattern of patterns) {
     const base = Buffer.from(pattern.base, 'utf8');
     const listed = await listBelow(files, pattern, base);
     if (listed === undefined) continue;
     if (typeof listed === 'string') {
-      skipped.push({ path: pattern.glob, reason: listed });
+      skipped.add(() => pattern.glob, listed);
       continue;
     }
-    if (listed.truncated) skipped.push({ path: pattern.glob, reason: `list-limit-${listMax}` });
+    if (listed.truncated) skipped.add(() => pattern.glob, 'list-limit');
     for (const entry of listed.entries) {
       const path = base.length === 0 ? entry.path : Buffer.concat([base, Buffer.from('/'), entry.path]);
       if (entry.kind !== 'folder' && pattern.matches(path)) found.set(path.toString('latin1'), entry);
     }
   }
-  return { found: new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1))), skipped };
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** @returns undefined where the folder of the pattern does not exist: then nothing matches; a reason where it cannot be listed */
@@ -100,6 +125,7 @@ async function listBelow(
 
 /** What happens to one file, or to the sandbox under us, does not undo the rest. Anything else is thrown on. */
 function skipReason(error: unknown): string {
+  if (nameErrors.has((error as NodeJS.ErrnoException).code ?? '')) return 'name-conflict';
   if (!(error instanceof SallyportError)) throw error;
   if (error.code === 'sandbox_ended' || error.code === 'init_lost') return 'sandbox-ended';
   if (error.code.startsWith('file_')) return error.code.replaceAll('_', '-');
@@ -123,19 +149,18 @@ async function copyOut(
   const checked = checkArtifactPath(path);
   if (!checked.ok) return checked.reason;
   const mode = entry.mode & 0o111 ? 0o755 : 0o644;
-  const target = await makeParents(into, checked.parts);
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-  const handle = await open(target, flags, mode);
+  let target: Buffer | undefined;
   try {
+    target = await makeParents(into, checked.parts);
+    await using handle = await open(target, newFileFlags, mode);
     const written = await copyBytes(files.read(path), handle, bytesLeft);
-    if (written !== 'size-limit') return { path: displayPath(path), mode: entry.mode, ...written };
+    if (written !== 'size-limit') return { path: displayName(path), mode: entry.mode, ...written };
     await rm(target);
     return written;
   } catch (error) {
-    await rm(target, { force: true });
+    const isOurs = (error as NodeJS.ErrnoException).code !== 'EEXIST';
+    if (target !== undefined && isOurs) await rm(target, { force: true });
     return skipReason(error);
-  } finally {
-    await handle.close();
   }
 }
 

@@ -1,7 +1,6 @@
 /** The host side in this process: workspace and isolation behind {@link HostSide}. Needs root. */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { type Tier, tiers } from '../admission/grant.ts';
 import { SallyportError } from '../errors/error.ts';
 import { makeHostFolders } from '../isolation/host-folders.ts';
@@ -21,8 +20,9 @@ export interface HostSideOptions {
 /** @throws SallyportError `not_root` */
 export function openHostSide(options: HostSideOptions): HostSide {
   if (process.getuid?.() !== 0) throw new SallyportError('not_root', 'Cannot open the host side: not running as root');
-  const home = resolve(options.home);
-  mkdirSync(home, { recursive: true, mode: 0o700 });
+  mkdirSync(options.home, { recursive: true, mode: 0o700 });
+  // one home is one home, by whatever link it is reached
+  const home = realpathSync(options.home);
   const folders = makeHostFolders();
   const images = openImageStore(home);
   const cgroups = openCgroupTree(homeName(home));

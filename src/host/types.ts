@@ -22,6 +22,8 @@ export interface StartedBox {
 export interface ReconcileReport {
   /** Boxes of dead owners that were ended and removed. */
   readonly removed: readonly string[];
+  /** Those that did not end in time; the next start tries again. */
+  readonly stuck: readonly string[];
   readonly uidRanges: number;
 }
 

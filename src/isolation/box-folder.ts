@@ -2,9 +2,9 @@
  * The folder of one box under `<home>/run`: OCI bundle, runtime state, owner file. It holds nothing the sandbox can
  * write. Removing it, the cgroup, the runtime's state and the uid range is all that a host has to forget.
  */
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isOrphaned, type Owner, ownerText } from './owner.ts';
+import { isOrphaned, type Owner, ownerText, readText } from './owner.ts';
 
 export interface BoxFolder {
   readonly id: string;
@@ -66,15 +66,6 @@ function readNames(folder: string): string[] {
     return readdirSync(folder);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
     throw error;
   }
 }

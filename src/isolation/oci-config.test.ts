@@ -16,6 +16,7 @@ const base: OciInput = {
   uidMap: { base: 1_879_048_192, count: 65_536 },
   cgroupsPath: '/sallyport/home/sb-1',
   hasSwapLimit: true,
+  hasSocketLimit: false,
   hostOpenFiles: 20_000,
   seccomp: seccompProfile(false, 'x64'),
 };
@@ -68,6 +69,7 @@ describe('no input makes the configuration', () => {
       expect(linux.readonlyPaths).toContain(path);
     for (const path of ['/proc/kcore', '/proc/keys', '/proc/timer_list', '/sys/firmware', '/sys/kernel'])
       expect(linux.maskedPaths).toContain(path);
+    for (const path of ['/proc/pressure', '/sys/devices/virtual']) expect(linux.maskedPaths).toContain(path);
   });
 
   holds('give a capability beyond the table, or an inheritable or ambient one', ({ process }, { root }) => {
@@ -125,6 +127,27 @@ describe('no input makes the configuration', () => {
     expect(linux.resources.pids.limit).toBe(limits.pids);
     for (const { type, hard } of process.rlimits)
       if (type === 'RLIMIT_NOFILE') expect(hard).toBeLessThanOrEqual(base.hostOpenFiles);
+  });
+});
+
+describe('a mistake of the caller', () => {
+  it.each([0, 1_000, 65_535, -1, Number.NaN, 1e300])('does not map users of the host: base %d', (start) => {
+    expect(() => renderOciConfig({ ...base, uidMap: { base: start, count: 65_536 } })).toThrow(/uid range begins/);
+  });
+
+  it.each([0, -1, 0.5])('does not map a range of %d ids', (count) => {
+    expect(() => renderOciConfig({ ...base, uidMap: { base: 65_536, count } })).toThrow(/uid range holds/);
+  });
+
+  it.each(['/', '', 'rootfs'])('does not make %j the root', (rootfs) => {
+    expect(() => renderOciConfig({ ...base, rootfs })).toThrow(/the root is/);
+  });
+});
+
+describe('priorities', () => {
+  it('RX-13: cannot be raised, whatever limits the daemon itself was started with', () => {
+    const { rlimits } = renderOciConfig(base).process;
+    for (const type of ['RLIMIT_NICE', 'RLIMIT_RTPRIO']) expect(rlimits).toContainEqual({ type, hard: 0, soft: 0 });
   });
 });
 

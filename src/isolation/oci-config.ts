@@ -3,6 +3,7 @@
  * namespace, a hook, an annotation or a privileged mode: there is no input for them, and its table tests prove it.
  */
 import type { GrantLimits, Tier } from '../admission/grant.ts';
+import { SallyportError } from '../errors/error.ts';
 import { capabilitiesOf } from './capabilities.ts';
 import { maskedPaths, readonlyPaths } from './masked-paths.ts';
 import type { SeccompProfile } from './seccomp.ts';
@@ -18,6 +19,8 @@ export interface OciInput {
   readonly uidMap: { readonly base: number; readonly count: number };
   readonly cgroupsPath: string;
   readonly hasSwapLimit: boolean;
+  /** cgroup v1 counts socket buffers apart from memory, without a limit of its own. */
+  readonly hasSocketLimit: boolean;
   /** Hard RLIMIT_NOFILE of the daemon: without CAP_SYS_RESOURCE nothing can be raised above it. */
   readonly hostOpenFiles: number;
   readonly seccomp: SeccompProfile;
@@ -29,12 +32,19 @@ const cpuPeriodMicros = 100_000;
 /** The kernel takes no shorter quota (CFS bandwidth control). */
 const cpuQuotaMinMicros = 1_000;
 const sharedMemoryMaxBytes = 64 * 1024 * 1024;
+/** TCP and UDP buffers of a v1 host (memory.kmem.tcp); on v2 they are memory like any other (RX-05). */
+const socketMemoryMaxBytes = 64 * 1024 * 1024;
 /** mlock is for secrets in memory, not for pinning the host's (RX-13). */
 const lockedMemoryBytes = 64 * 1024;
 
+/** Below lie root and the users of the host itself. */
+const lowestUid = 65_536;
+
 const namespaces = ['pid', 'network', 'ipc', 'uts', 'mount', 'cgroup', 'user'] as const;
 
+/** @throws SallyportError `internal` when the uid range holds users of the host, or the root is no absolute path */
 export function renderOciConfig(input: OciInput) {
+  requireSafe(input);
   const capabilities = capabilitiesOf(input.root);
   const ids = [{ containerID: 0, hostID: input.uidMap.base, size: input.uidMap.count }];
   return {
@@ -71,12 +81,26 @@ export function renderOciConfig(input: OciInput) {
   };
 }
 
+/** A mistake in these two would hand the host to the sandbox, so neither is left to the caller's care alone. */
+function requireSafe({ id, uidMap, rootfs }: OciInput): void {
+  const refuse = (why: string): never => {
+    throw new SallyportError('internal', `Cannot render the OCI configuration of sandbox ${id}: ${why}`);
+  };
+  if (!Number.isSafeInteger(uidMap.base) || uidMap.base < lowestUid)
+    refuse(`the uid range begins at ${uidMap.base}, below ${lowestUid}`);
+  if (!Number.isSafeInteger(uidMap.count) || uidMap.count < 1) refuse(`the uid range holds ${uidMap.count} ids`);
+  if (!rootfs.startsWith('/') || rootfs === '/') refuse(`the root is ${JSON.stringify(rootfs)}`);
+}
+
 function rlimitsOf({ limits, hostOpenFiles }: OciInput) {
   const openFiles = Math.min(Math.max(limits.openFiles, initOpenFiles), hostOpenFiles);
   return [
     { type: 'RLIMIT_NOFILE', hard: openFiles, soft: openFiles },
     { type: 'RLIMIT_CORE', hard: 0, soft: 0 },
     { type: 'RLIMIT_MEMLOCK', hard: lockedMemoryBytes, soft: lockedMemoryBytes },
+    // else a daemon with LimitNICE or LimitRTPRIO would hand its priorities down (RX-13)
+    { type: 'RLIMIT_NICE', hard: 0, soft: 0 },
+    { type: 'RLIMIT_RTPRIO', hard: 0, soft: 0 },
   ];
 }
 
@@ -108,10 +132,15 @@ function mountsOf({ memoryBytes }: GrantLimits) {
   ];
 }
 
-function resourcesOf({ limits, hasSwapLimit }: OciInput) {
+function resourcesOf({ limits, hasSwapLimit, hasSocketLimit }: OciInput) {
+  const sockets = Math.min(socketMemoryMaxBytes, Math.floor(limits.memoryBytes / 4));
   const quota = Math.max(cpuQuotaMinMicros, Math.floor((limits.cpuMillis * cpuPeriodMicros) / 1000));
   return {
-    memory: { limit: limits.memoryBytes, ...(hasSwapLimit ? { swap: limits.memoryBytes } : {}) },
+    memory: {
+      limit: limits.memoryBytes,
+      ...(hasSwapLimit ? { swap: limits.memoryBytes } : {}),
+      ...(hasSocketLimit ? { kernelTCP: sockets } : {}),
+    },
     pids: { limit: limits.pids },
     cpu: { shares: limits.cpuShares, quota, period: cpuPeriodMicros },
     devices: devicesOf(),

@@ -3,7 +3,7 @@
  * image). It builds a box's root in a mount namespace of the launcher's own, hands it to the runtime, and takes
  * back everything when PID 1 is gone. Nothing it makes is visible in the host's mount table.
  */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
@@ -82,12 +82,11 @@ async function startBox(options: OciDriverOptions, runtime: OciRuntime, version:
       ...(hideMount === undefined ? {} : { hideMount }),
     });
     const channel = await launch(command, `Cannot start sandbox ${spec.id} in tier ${options.tier}`);
-    return boxOf(held, channel, openBoxProcess(held.folder), {
-      inputs: inputs?.files ?? [],
-      runtime: { name: runtime.name, version },
-    });
+    const facts = { inputs: inputs?.files ?? [], runtime: { name: runtime.name, version } };
+    return boxOf(held, channel, openBoxProcess(held.folder, channel), facts);
   } catch (error) {
-    await giveBack(held);
+    // what cannot be given back now is found by a later start; why this one failed is what the caller needs
+    await giveBack(held).catch(() => undefined);
     throw asStartError(error, options.tier, spec.id);
   }
 }
@@ -121,6 +120,7 @@ function ociConfigOf(options: OciDriverOptions, held: Held, spec: BoxSpec): obje
     uidMap: { base: held.uids.base, count: held.uids.count },
     cgroupsPath: held.cgroup.ociPath,
     hasSwapLimit: options.cgroups.hasSwapLimit,
+    hasSocketLimit: options.cgroups.hasSocketLimit,
     hostOpenFiles: hardOpenFiles(),
     seccomp: seccompProfile(root, process.arch === 'arm64' ? 'arm64' : 'x64'),
   });
@@ -136,15 +136,7 @@ async function launch(command: readonly string[], what: string): Promise<Socket>
       env: { PATH: process.env['PATH'] },
     });
     const stderr = collect(child.stderr);
-    const exit = new Promise<number | null>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('exit', resolve);
-    });
-    const code = await within(exit, startDeadlineMs, what).finally(
-      () => child.exitCode === null && child.kill('SIGKILL'),
-    );
-    // init keeps the write end of stderr: without this the pipe would keep the daemon's event loop alive
-    child.stderr?.destroy();
+    const code = await exitOf(child, what);
     if (code !== 0) throw new SallyportError('start_failed', `${what}: ${stderr() || `launcher ended with ${code}`}`);
     return channel;
   } catch (error) {
@@ -152,6 +144,22 @@ async function launch(command: readonly string[], what: string): Promise<Socket>
     throw error;
   } finally {
     closeSync(theirs);
+  }
+}
+
+/** @returns its exit status; one that does not end in time is killed. @throws SallyportError `deadline` */
+async function exitOf(child: ChildProcess, what: string): Promise<number | null> {
+  const exit = new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.once('exit', resolve);
+  });
+  exit.catch(() => undefined);
+  try {
+    return await within(exit, startDeadlineMs, what);
+  } finally {
+    if (child.exitCode === null) child.kill('SIGKILL');
+    // init keeps the write end of stderr: without this the pipe would keep the daemon's event loop alive
+    child.stderr?.destroy();
   }
 }
 
@@ -166,11 +174,16 @@ function collect(stream: NodeJS.ReadableStream | null): () => string {
   return () => Buffer.concat(chunks).subarray(0, stderrBytes).toString('utf8').trim();
 }
 
-function openBoxProcess(folder: BoxFolder): ProcessHandle {
-  const pid = readPid(folder);
-  if (pid === undefined)
+/** PID 1 as a handle; when it has ended already, its channel goes with it. */
+function openBoxProcess(folder: BoxFolder, channel: Socket): ProcessHandle {
+  try {
+    const pid = readPid(folder);
+    if (pid !== undefined) return openProcess(pid);
     throw new SallyportError('start_failed', `Cannot start sandbox ${folder.id}: the runtime left no pid`);
-  return openProcess(pid);
+  } catch (error) {
+    channel.destroy();
+    throw error;
+  }
 }
 
 function boxOf(held: Held, channel: Socket, init: ProcessHandle, facts: Pick<Box, 'inputs' | 'runtime'>): Box {
@@ -194,17 +207,25 @@ function boxOf(held: Held, channel: Socket, init: ProcessHandle, facts: Pick<Box
     freeze: () => held.cgroup.freeze(),
     thaw: () => held.cgroup.thaw(),
     end: () => {
-      ending ??= end();
+      // what failed can be tried again: a disk that is slow to let go is no reason to keep a sandbox for ever
+      ending ??= end().catch((error: unknown) => {
+        ending = undefined;
+        throw error;
+      });
       return ending;
     },
   };
 }
 
+/** The cgroup first, and nothing else before it is gone: whoever still runs must not lose his uid range to another. */
 async function giveBack(held: Held): Promise<void> {
   await held.cgroup.kill(endDeadlineMs);
   await held.cgroup.remove();
-  removeBoxFolder(held.folder);
-  held.uids.release();
+  try {
+    removeBoxFolder(held.folder);
+  } finally {
+    held.uids.release();
+  }
 }
 
 async function exercise(

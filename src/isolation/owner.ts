@@ -49,7 +49,8 @@ export function isOrphaned(ownerFile: string, made: string): boolean {
   return changedMs !== undefined && Date.now() - changedMs > halfWrittenMs;
 }
 
-function readText(file: string): string {
+/** '' where the file is not there. */
+export function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {

@@ -69,13 +69,30 @@ describe('the seccomp profile', () => {
     expect(verdict(plain, 'unshare', [0x80n])).toBe(EPERM);
   });
 
-  it('PX-17, PX-18, PX-19: allows sockets of four families, netlink for routes only', () => {
+  it('PX-17, PX-18, PX-19: allows unix, TCP and UDP sockets, and netlink for routes only', () => {
+    const tables: Record<number, readonly number[] | undefined> = { 1: [0, 6], 2: [0, 17] };
+    const passes = (family: number, kind: number, protocol: number): boolean => {
+      if (family === 1) return true;
+      if (family === 16) return protocol === 0;
+      return (family === 2 || family === 10) && (tables[kind]?.includes(protocol) ?? false);
+    };
+    const anyFamily = fc.oneof(fc.constantFrom(1, 2, 10, 16), fc.integer({ min: 0, max: 0xffff }));
+    const anyKind = fc.integer({ min: 0, max: 15 });
+    const anyProtocol = fc.oneof(fc.integer({ min: 0, max: 32 }), fc.constantFrom(58, 132, 136, 256, 262));
+    const anyFlags = fc.constantFrom(0, 0x800, 0x80000, 0x80800);
     fc.assert(
-      fc.property(fc.integer({ min: 0, max: 0xffff }), fc.integer({ min: 0, max: 32 }), (family, protocol) => {
-        const isAllowed = [1, 2, 10].includes(family) || (family === 16 && protocol === 0);
-        expect(verdict(plain, 'socket', [BigInt(family), 3n, BigInt(protocol)]) === 'allow').toBe(isAllowed);
+      fc.property(anyFamily, anyKind, anyFlags, anyProtocol, (family, kind, flags, protocol) => {
+        const answer = verdict(plain, 'socket', [BigInt(family), BigInt(kind | flags), BigInt(protocol)]);
+        expect(answer === 'allow').toBe(passes(family, kind, protocol));
       }),
+      { numRuns: 2_000 },
     );
+    for (const family of [2n, 10n]) {
+      expect(verdict(plain, 'socket', [family, 3n, 1n])).toBe(EPERM);
+      expect(verdict(plain, 'socket', [family, 2n, 1n])).toBe(EPERM);
+      expect(verdict(plain, 'socket', [family, 1n, 132n])).toBe(93);
+      expect(verdict(plain, 'socket', [family, 1n, 0x1_0000_0084n])).toBe(93);
+    }
     expect(verdict(plain, 'socket', [38n, 5n, 0n])).toBe(97);
     expect(verdict(plain, 'socketpair', [1n, 1n, 0n])).toBe('allow');
     expect(verdict(plain, 'socketpair', [2n, 1n, 0n])).not.toBe('allow');

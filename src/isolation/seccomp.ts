@@ -39,6 +39,16 @@ const AF_INET = 2;
 const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_ROUTE = 0;
+const SOCK_RAW = 3;
+/** The kernel takes the kind of a socket from these bits; above them are SOCK_CLOEXEC and SOCK_NONBLOCK. */
+const socketKind = 0xf;
+const IPPROTO_ICMP = 1;
+const IPPROTO_UDP = 17;
+/** What each kind of inet socket may speak: the default (0), TCP; the default, UDP. */
+const inetProtocols = [
+  { kind: 1, protocols: [0, 6] },
+  { kind: 2, protocols: [0, IPPROTO_UDP] },
+] as const;
 
 /** ioctls that push input into a terminal (PX-22; CVE-2017-5226). */
 const terminalInput = { TIOCSTI: 0x5412, TIOCLINUX: 0x541c } as const;
@@ -80,14 +90,15 @@ function namespaceRules(): SeccompRule[] {
   ];
 }
 
-/** unix, inet, inet6, and netlink only to read routes; the rest says that it has no such family (PX-17, PX-18, PX-19). */
+/** unix, TCP, UDP, and netlink only to read routes; the rest says that it has no such family (PX-17, PX-18, PX-19). */
 function socketRules(): SeccompRule[] {
   const families = [AF_UNIX, AF_INET, AF_INET6];
   const lower = Array.from({ length: AF_NETLINK }, (_, family) => family).filter(
     (family) => !families.includes(family),
   );
   return [
-    ...families.map((family) => allow(['socket'], [exactly(0, family)])),
+    allow(['socket'], [exactly(0, AF_UNIX)]),
+    ...[AF_INET, AF_INET6].flatMap(inetRules),
     allow(['socket'], [exactly(0, AF_NETLINK), exactly(2, NETLINK_ROUTE)]),
     // as on a kernel built without them: sudo and systemd tools then go on without audit
     refuse(['socket'], EPROTONOSUPPORT, [
@@ -97,6 +108,23 @@ function socketRules(): SeccompRule[] {
     ...lower.map((family) => refuse(['socket'], EAFNOSUPPORT, [exactly(0, family)])),
     refuse(['socket'], EAFNOSUPPORT, [{ index: 0, value: AF_NETLINK, op: 'SCMP_CMP_GT' }]),
     allow(['socketpair'], [exactly(0, AF_UNIX)]),
+  ];
+}
+
+/**
+ * TCP and UDP. Another protocol would load its module into the host's kernel (SCTP, DCCP, L2TP, SMC: `net-pf-2-proto-132`),
+ * and none of them could leave the sandbox anyway.
+ */
+function inetRules(family: number): SeccompRule[] {
+  const inet = exactly(0, family);
+  const kinds = inetProtocols.map(({ kind, protocols }) => ({ kind: masked(1, socketKind, kind), protocols }));
+  return [
+    refuse(['socket'], EPERM, [inet, masked(1, socketKind, SOCK_RAW)]),
+    ...kinds.flatMap(({ kind, protocols }) => [
+      ...protocols.map((protocol) => allow(['socket'], [inet, kind, exactly(2, protocol)])),
+      refuse(['socket'], EPERM, [inet, kind, exactly(2, IPPROTO_ICMP)]),
+      refuse(['socket'], EPROTONOSUPPORT, [inet, kind, { index: 2, value: IPPROTO_UDP, op: 'SCMP_CMP_GT' }]),
+    ]),
   ];
 }
 

@@ -23,7 +23,8 @@ export function openCgroupTree(namespace: string): CgroupTree {
   return {
     mode: mounts.mode,
     ...(mounts.mode === 'hybrid' && mounts.v2 !== undefined ? { unifiedMount: mounts.v2 } : {}),
-    hasSwapLimit: hasSwapLimit(mounts),
+    hasSwapLimit: mounts.mode === 'v2' || hasMemoryFile(mounts, 'memory.memsw.limit_in_bytes'),
+    hasSocketLimit: hasMemoryFile(mounts, 'memory.kmem.tcp.limit_in_bytes'),
     sandbox: (id) => new SandboxCgroup(mounts, roots, `/${parent}/${namespace}/${id}`),
     list: () => [...new Set(roots.flatMap((root) => foldersIn(join(root, parent, namespace))))],
     removeEmptyParents: async () => {
@@ -60,7 +61,8 @@ class SandboxCgroup implements Cgroup {
         onLimit(limit);
       }
     };
-    const stops = [this.#watchPids(look), this.#watchOom(look)];
+    // the one that can fail first: the other holds a timer
+    const stops = [this.#watchOom(look), this.#watchPids(look)];
     return () => {
       for (const stop of stops) stop();
     };
@@ -187,9 +189,9 @@ function watchFile(file: string, look: () => void): () => void {
 
 /** cgroup v1 tells an eventfd of an OOM (memory.rst, "OOM Control"). The kill and its count follow the event by a moment. */
 function watchOomEvent(oomControl: string, eventControl: string, look: () => void): () => void {
-  const event = addon().eventfd();
   const timers: NodeJS.Timeout[] = [];
   const control = openSync(oomControl, 'r');
+  const event = addon().eventfd();
   try {
     writeFileSync(eventControl, `${event} ${control}`);
   } catch (error) {
@@ -208,9 +210,9 @@ function watchOomEvent(oomControl: string, eventControl: string, look: () => voi
   };
 }
 
-function hasSwapLimit(mounts: CgroupMounts): boolean {
+function hasMemoryFile(mounts: CgroupMounts, name: string): boolean {
   const root = mounts.v1.get('memory');
-  return mounts.mode === 'v2' || (root !== undefined && readText(join(root, 'memory.memsw.limit_in_bytes')) !== '');
+  return root !== undefined && readText(join(root, name)) !== '';
 }
 
 function pidsBelow(folder: string): number[] {

@@ -38,6 +38,8 @@ export interface CgroupTree {
   readonly unifiedMount?: string;
   /** True where the memory controller counts swap too (OCI `memory.swap` may be set). */
   readonly hasSwapLimit: boolean;
+  /** True on v1, where socket buffers are counted apart (OCI `memory.kernelTCP` has to be set). */
+  readonly hasSocketLimit: boolean;
   /** The cgroup of one sandbox; creates nothing (the OCI runtime does). */
   sandbox(id: string): Cgroup;
   /** Ids of sandboxes that have a cgroup in any hierarchy, for the reaper. */

@@ -8,12 +8,12 @@ import { release } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { SandboxRequest } from '../admission/grant.ts';
 import { parseArtifactPattern } from '../artifacts/artifact-match.ts';
-import { exportArtifacts } from '../artifacts/export.ts';
+import { type ExportResult, exportArtifacts } from '../artifacts/export.ts';
 import { asSallyportError, SallyportError } from '../errors/error.ts';
 import type { OutputChunk } from '../init/types.ts';
 import type { EndReason, ExecResult, LimitName, Sandbox, Sandboxes, SandboxInfo } from '../sandbox/types.ts';
 import { packageVersion } from '../units/package-version.ts';
-import type { ArtifactManifest, RunRecord } from './types.ts';
+import type { RunRecord } from './types.ts';
 
 export interface RunOptions {
   readonly sandboxes: Sandboxes;
@@ -106,10 +106,14 @@ async function execute({ sandbox, argv, timeoutMs, onOutput }: Work): Promise<Ra
 }
 
 /** What was made before a limit struck is worth having; a sandbox that is gone has nothing to give. */
-async function exportSafely(options: Work, ran: Ran): Promise<Pick<ArtifactManifest, 'artifacts' | 'skipped'>> {
+async function exportSafely(options: Work, ran: Ran): Promise<ExportResult> {
   const isGone = options.sandbox.info().state !== 'running';
-  if (options.artifacts.length === 0) return { artifacts: [], skipped: [] };
-  const lost = { artifacts: [], skipped: options.artifacts.map((path) => ({ path, reason: 'sandbox-ended' })) };
+  if (options.artifacts.length === 0) return { artifacts: [], skipped: [], skippedOmitted: 0 };
+  const lost = {
+    artifacts: [],
+    skipped: options.artifacts.map((path) => ({ path, reason: 'sandbox-ended' })),
+    skippedOmitted: 0,
+  };
   if (isGone || ran.error !== null) return lost;
   const { artifacts: limits } = options.sandbox.stamped.grant;
   return exportArtifacts({ files: options.sandbox.files, patterns: options.artifacts, into: options.folder, limits });
@@ -118,7 +122,7 @@ async function exportSafely(options: Work, ran: Ran): Promise<Pick<ArtifactManif
 function recordOf(
   options: Work,
   { result, error }: Ran,
-  exported: Pick<ArtifactManifest, 'artifacts' | 'skipped'>,
+  exported: ExportResult,
   info: SandboxInfo,
   timings: { readonly startMs: number; readonly execMs: number; readonly totalMs: number },
 ): RunRecord {

@@ -10,6 +10,8 @@ import type { FileOperation, Identity, InitClient, InitStream } from '../init/ty
 import type { FileEntry, Files, WatchEvent } from './types.ts';
 
 const defaultListMax = 10_000;
+/** Names of one listing, together; see docs/limits.md. */
+const listNameBytes = 16 * 1024 * 1024;
 
 export interface FilesOptions {
   readonly client: InitClient;
@@ -63,13 +65,15 @@ function operationsOf(options: FilesOptions): Files {
         max: settings.max ?? defaultListMax,
       } as const;
       const stream = begin(operation);
-      const entries = await collectEntries(stream);
-      return { entries, truncated: (await finish(stream, operation)) === 1 };
+      const { entries, isCut } = await collectEntries(stream);
+      if (!isCut) return { entries, truncated: (await finish(stream, operation)) === 1 };
+      stream.kill(0);
+      return { entries, truncated: true };
     },
     stat: async (path) => {
       const operation = { op: 'stat', path: at(path), followLink: false } as const;
       const stream = begin(operation);
-      const entries = await collectEntries(stream);
+      const { entries } = await collectEntries(stream);
       await finish(stream, operation);
       const [entry] = entries;
       if (entry === undefined) throw new SallyportError('init_protocol', 'Cannot stat: init sent no record');
@@ -155,10 +159,16 @@ async function* watchFolder(begin: Begin, make: () => FileOperation, signal: Abo
   }
 }
 
-async function collectEntries(stream: InitStream): Promise<FileEntry[]> {
+/** Bounded by the bytes of the names too: a hundred thousand of them can be long (FS-26). */
+async function collectEntries(stream: InitStream): Promise<{ entries: FileEntry[]; isCut: boolean }> {
   const entries: FileEntry[] = [];
-  for await (const entry of decodeEntries(stream.output)) entries.push(entry);
-  return entries;
+  let nameBytes = 0;
+  for await (const entry of decodeEntries(stream.output)) {
+    nameBytes += entry.path.length + (entry.target?.length ?? 0);
+    if (nameBytes > listNameBytes) return { entries, isCut: true };
+    entries.push(entry);
+  }
+  return { entries, isCut: false };
 }
 
 /** @returns init's value: 1 when a list was cut at its limit */

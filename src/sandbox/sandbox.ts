@@ -4,12 +4,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { posix } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { StampedGrant } from '../admission/grant.ts';
-import { SallyportError } from '../errors/error.ts';
+import { asSallyportError, SallyportError } from '../errors/error.ts';
 import type { Identity, InitClient, OutputChunk } from '../init/types.ts';
 import type { Box, BoxLimit } from '../isolation/types.ts';
 import type { CgroupUsage } from '../linux/types.ts';
-import { formatDuration } from '../units/duration.ts';
 import type { InputFile } from '../workspace/types.ts';
 import { endSentence } from './end-sentences.ts';
 import { SandboxExec } from './exec.ts';
@@ -25,7 +25,12 @@ export interface SandboxParts {
   readonly user: { readonly uid: number; readonly gid: number; readonly home: string };
   readonly metadata: Readonly<Record<string, string>>;
   readonly createdAt: Date;
+  /** Told of an end that did not succeed at once. */
+  readonly onFault: (error: SallyportError) => void;
 }
+
+const endAttempts = 30;
+const endRetryMs = 1_000;
 
 export class LiveSandbox implements Sandbox {
   readonly id: string;
@@ -152,11 +157,24 @@ export class LiveSandbox implements Sandbox {
     // init-lost is no result: those execs fail with that error (PX-31)
     if (reason !== 'init-lost') for (const exec of this.#execs.values()) exec.condemn(limit, detail);
     this.#parts.client.close();
-    try {
-      await this.#parts.box.end();
-    } finally {
-      this.#state = 'ended';
-      this.#settleEnded(this.info());
+    await this.#endBox();
+    this.#state = 'ended';
+    this.#settleEnded(this.info());
+  }
+
+  /**
+   * Never rejects, as most ends have nobody who waits for them. A box that does not end (its disk is slow to let go) stays
+   * `ending` and is tried again; what is left after that is found by the next start.
+   */
+  async #endBox(): Promise<void> {
+    for (let attempt = 1; attempt <= endAttempts; attempt++) {
+      try {
+        await this.#parts.box.end();
+        return;
+      } catch (error) {
+        this.#parts.onFault(asSallyportError(error));
+      }
+      await sleep(endRetryMs);
     }
   }
 
@@ -164,9 +182,9 @@ export class LiveSandbox implements Sandbox {
     const { box, client, stamped, createdAt } = this.#parts;
     const { wallMs } = stamped.grant.lifetime;
     const leftMs = Math.max(0, createdAt.getTime() + wallMs - Date.now());
+    box.onLimit((limit) => this.#onKernelLimit(limit));
     this.#timers.push(setTimeout(() => void this.end('wall'), leftMs));
     this.#armIdle();
-    box.onLimit((limit) => this.#onKernelLimit(limit));
     client.onDisk(({ freeBytes, freeInodes }) => this.#onDiskFull(freeBytes, freeInodes));
     void client.lost.then(({ detail }) => this.#onLost(detail));
   }

@@ -34,6 +34,11 @@ export interface OpenedSandboxes extends Sandboxes {
 
 export async function openSandboxes(options: SandboxesOptions): Promise<OpenedSandboxes> {
   const reconciled = await options.host.reconcile();
+  for (const id of reconciled.stuck) {
+    options.onFault?.(
+      new SallyportError('deadline', `Cannot remove ${id}, left by a process that is gone: it does not end yet`),
+    );
+  }
   options.store?.endOrphans(new Date());
   return new SandboxRegistry(options, reconciled);
 }
@@ -44,12 +49,14 @@ class SandboxRegistry implements OpenedSandboxes {
   readonly #live = new Map<string, LiveSandbox>();
   readonly #ended: SandboxInfo[] = [];
   readonly #taskLimit: number;
+  readonly #onFault: (error: SallyportError) => void;
   #tasksPromised = 0;
   #closing = false;
 
   constructor(options: SandboxesOptions, reconciled: ReconcileReport) {
     this.#options = options;
     this.reconciled = reconciled;
+    this.#onFault = options.onFault ?? (() => undefined);
     this.#taskLimit = Math.floor(options.host.pidMax() * (1 - hostTasksShare));
   }
 
@@ -93,7 +100,7 @@ class SandboxRegistry implements OpenedSandboxes {
     try {
       const client = openInitClient(box.channel, { lifetimeMs: grant.lifetime.wallMs, readyDeadlineMs });
       await client.ready;
-      const sandbox = new LiveSandbox({ id, stamped, box, client, user, metadata, createdAt });
+      const sandbox = new LiveSandbox({ id, stamped, box, client, user, metadata, createdAt, onFault: this.#onFault });
       this.#live.set(id, sandbox);
       this.#options.store?.insert(sandbox.info());
       if (this.#closing) await sandbox.end('daemon-stop');
@@ -119,7 +126,7 @@ class SandboxRegistry implements OpenedSandboxes {
     try {
       write();
     } catch (error) {
-      this.#options.onFault?.(asSallyportError(error));
+      this.#onFault(asSallyportError(error));
     }
   }
 

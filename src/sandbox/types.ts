@@ -1,5 +1,6 @@
 /** The Sandbox as everything above sees it: server, artifacts, run and CLI know no more than this. */
 import type { SandboxRequest, StampedGrant } from '../admission/grant.ts';
+import type { EntryRecord, WatchRecord } from '../init/records.ts';
 import type { FileOperation, OutputChunk } from '../init/types.ts';
 import type { CgroupUsage } from '../linux/types.ts';
 import type { InputFile } from '../workspace/types.ts';
@@ -101,23 +102,10 @@ export interface Exec {
   discard(): void;
 }
 
-export interface FileEntry {
-  readonly path: Buffer;
-  readonly kind: 'file' | 'folder' | 'symlink' | 'fifo' | 'socket' | 'device';
-  readonly mode: number;
-  readonly uid: number;
-  readonly gid: number;
-  readonly links: number;
-  readonly bytes: number;
-  /** Bytes really taken on disk. */
-  readonly allocatedBytes: number;
-  /** ISO 8601. */
-  readonly modifiedAt: string;
-  readonly target?: Buffer;
-}
+export type FileEntry = EntryRecord;
 
 export interface WatchEvent {
-  readonly kind: 'created' | 'modified' | 'removed' | 'moved-from' | 'moved-to' | 'attributes' | 'overflow';
+  readonly kind: Exclude<WatchRecord['kind'], 'ready'>;
   readonly path: Buffer;
 }
 

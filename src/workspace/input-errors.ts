@@ -1,6 +1,6 @@
 /** What can be wrong with an input, as one sentence that names it. */
 import { SallyportError } from '../errors/error.ts';
-import { displayName } from './display-name.ts';
+import { displayName } from '../units/display-name.ts';
 import { errnoOf } from './errno.ts';
 
 const reasons: ReadonlyMap<string, string> = new Map([

@@ -1,6 +1,6 @@
 /** Names of inputs as the bytes they are. What was checked here is what is made in /inputs. */
 import { resolve } from 'node:path';
-import { displayName } from './display-name.ts';
+import { displayName } from '../units/display-name.ts';
 import { invalid } from './input-errors.ts';
 
 const slash = 0x2f;

@@ -1,5 +1,5 @@
 /** What has come into one sandbox's /inputs so far, and what may still come. Counted as it comes, never afterwards. */
-import { displayName } from './display-name.ts';
+import { displayName } from '../units/display-name.ts';
 import { tooLarge } from './input-errors.ts';
 import type { InputFile } from './types.ts';
 

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, opendir, readlink, rm, symlink } from 'node:fs/promises';
 import { SallyportError } from '../errors/error.ts';
-import { displayName } from './display-name.ts';
+import { displayName } from '../units/display-name.ts';
 import { errnoOf, isDiskFull } from './errno.ts';
 import { invalid, reasonOf, tooLarge, unreadable } from './input-errors.ts';
 import { bytesOf, checkedName, lastName, named } from './input-name.ts';

@@ -193,6 +193,22 @@ call("mount_setattr", 442, -100, b"/", 0, 0, 0)
       }),
     ));
 
+  it('FS-21: names made to collide with ours, to be too long for the host, or to be very many do not undo the export', () =>
+    range().with((sandbox) =>
+      withFolder(async (into) => {
+        await python(
+          sandbox,
+          'import os\nopen("good.txt", "w").write("good")\nopen("record.json.partial", "w").close()\nos.mkdir("manifest.json"); open("manifest.json/x", "w").close()\nos.chdir("/home/user")\nfor i in range(19): os.mkdir("n" * 200); os.chdir("n" * 200)\nopen("f" * 200, "w").close()\nos.chdir("/home/user"); os.mkdir("zz")\nfor i in range(1500): os.symlink("x", f"zz/{i}")',
+        );
+        const result = await exportFrom(sandbox, into, '**');
+        expect(result.artifacts.map(({ path: name }) => name)).toContain('good.txt');
+        expect(result.skipped).toContainEqual({ path: 'record.json.partial', reason: 'reserved-name' });
+        expect(result.skipped).toContainEqual({ path: 'manifest.json/x', reason: 'reserved-name' });
+        expect(result.skipped).toHaveLength(1_000);
+        expect(result.skippedOmitted).toBeGreaterThan(500);
+      }),
+    ));
+
   it('FS-24: a file that grows while it is read is cut off at the limit, not followed for ever', () =>
     range().with((sandbox) =>
       withFolder(async (into) => {

@@ -85,6 +85,22 @@ onEveryTier('resources', (range) => {
     );
   });
 
+  it('RX-05: socket buffers are bounded, also where cgroup v1 counts them apart from memory', () =>
+    range().with(async (sandbox) => {
+      const before = tcpMemoryMib();
+      const exec = sandbox.exec({
+        argv: [
+          '/usr/bin/python3',
+          '-c',
+          'import socket, time\nkept, sent, end = [], 0, time.monotonic() + 6\nserver = socket.create_server(("127.0.0.1", 0), backlog=200)\nwhile time.monotonic() < end and sent < 400 << 20:\n  client = socket.create_connection(server.getsockname(), timeout=1); kept += [client, server.accept()[0]]; client.setblocking(False)\n  try:\n    while True: sent += client.send(bytes(1 << 16))\n  except (BlockingIOError, socket.timeout): pass\nprint("sent", sent >> 20, flush=True)\ntime.sleep(30)',
+        ],
+        timeoutMs: 20_000,
+      });
+      for await (const { data } of exec.output) if (data.includes('sent')) break;
+      expect(tcpMemoryMib() - before).toBeLessThan(sandbox.stamped.grant.limits.memoryBytes / (1 << 20) / 2);
+      exec.kill(0);
+    }));
+
   it('RX-07: fds run out inside only', () =>
     range().with(async (sandbox) => {
       const shot = await python(
@@ -197,6 +213,11 @@ attempt("nicer", lambda: os.setpriority(os.PRIO_PROCESS, 0, 5))
       expect(shot.result.exitCode).not.toBe(0);
     }));
 });
+
+/** TCP buffers of the whole host (/proc/net/sockstat counts pages). */
+function tcpMemoryMib(): number {
+  return (Number(/^TCP: .* mem (\d+)/m.exec(readFileSync('/proc/net/sockstat', 'utf8'))?.[1] ?? 0) * 4096) / (1 << 20);
+}
 
 function slabKib(): number {
   return Number(/Slab:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1] ?? 0);
