@@ -1,9 +1,7 @@
-/*
- * File operations, each in a child of init that has become the sandbox's user, so that the kernel's own checks apply. Paths
- * are resolved beneath the root without magic links; names are bytes; walks are iterative and relative to fds.
- */
+/* file: one file operation in a process of its own, as the sandbox's user: the kernel's own checks decide what it may. */
 #define _GNU_SOURCE
-#include <dirent.h>
+#include "file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -11,186 +9,223 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "init.h"
+enum { COPY_BYTES = 256 << 10, PENDING_BYTES = 64 << 10, RECORD_FIXED = 48, RENAME_RACES = 64, TEMP_DIGITS = 16 };
+#ifndef SYS_fchmodat2
+enum { SYS_fchmodat2 = 452 };
+#endif
 
-enum { COPY_BYTES = 65536, RECORD_FIXED = 52, RECORD_MAX = RECORD_FIXED + 2 * (PATH_BYTES_MAX + 1), WATCHES_MAX = 8192, DEPTH_MAX = 100000 };
+static uint8_t copy[COPY_BYTES];
+static uint8_t pending[PENDING_BYTES];
+static size_t pending_size;
 
-static int control = -1, out = -1, in = -1, root = -1;
-static char temp_name[40];
-static int temp_folder = -1;
-
-_Noreturn static void finish(uint32_t kind, uint32_t value, enum stage stage)
+void done(bool cut)
 {
-	struct report report = {.type = 'X', .kind = kind, .value = value, .stage = stage};
-	struct rusage usage;
-	if (getrusage(RUSAGE_SELF, &usage) == 0)
-		report.max_rss_kib = (uint64_t)usage.ru_maxrss;
-	if (temp_name[0] != '\0')
-		unlinkat(temp_folder, temp_name, 0);
-	_exit(send(control, &report, sizeof report, MSG_NOSIGNAL) < 0);
-}
-_Noreturn static void fail(enum stage stage) { finish(KIND_FAILED, (uint32_t)errno, stage); }
-_Noreturn static void done(uint32_t value) { finish(KIND_EXITED, value, STAGE_NONE); }
-
-/* KILL of a write: the temporary file must not stay. */
-static void on_term(int number)
-{
-	if (temp_name[0] != '\0')
-		unlinkat(temp_folder, temp_name, 0);
-	signal(number, SIG_DFL);
-	raise(number);
+	emit_flush();
+	report_send(FILE_CONTROL, &(struct report){.kind = REPORT_EXITED, .value = cut});
+	_exit(0);
 }
 
-static void started(void)
+void fail(int error, enum stage stage)
 {
-	struct report report = {.type = 'S'};
-	if (send(control, &report, sizeof report, MSG_NOSIGNAL) < 0)
-		_exit(1);
+	report_send(FILE_CONTROL, &(struct report){.kind = REPORT_FAILED, .value = (uint32_t)error, .stage = stage});
+	_exit(0);
 }
 
-static void write_all(const uint8_t *data, size_t size)
+static int write_all(int fd, const uint8_t *bytes, size_t size)
 {
 	while (size > 0) {
-		ssize_t written = write(out, data, size);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			_exit(1); /* init closed: it is ending */
-		data += written;
+		const ssize_t written = write(fd, bytes, size);
+		if (written < 0 && errno == EINTR) continue;
+		if (written < 0) return errno;
+		bytes += written;
 		size -= (size_t)written;
 	}
+	return 0;
 }
 
-static int open_in(int folder, const char *path, int flags)
+static void write_out(const uint8_t *bytes, size_t size)
 {
-	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-	return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+	const int error = write_all(FILE_OUT, bytes, size);
+	if (error != 0) fail(error, STAGE_PIPES);
 }
 
-static void text_of(struct slice slice, char *path)
+void emit_flush(void)
 {
-	memcpy(path, slice.data, slice.length);
-	path[slice.length] = '\0';
-	/* "/a/b/" names what "/a/b" does */
-	for (size_t length = slice.length; length > 1 && path[length - 1] == '/'; length--)
-		path[length - 1] = '\0';
+	write_out(pending, pending_size);
+	pending_size = 0;
 }
 
+void emit(const void *bytes, size_t size)
+{
+	if (size > sizeof pending - pending_size) emit_flush();
+	if (size > sizeof pending) {
+		write_out(bytes, size);
+		return;
+	}
+	if (size > 0) memcpy(pending + pending_size, bytes, size);
+	pending_size += size;
+}
+
+void path_of_descriptor(int fd, char path[static DESCRIPTOR_PATH_BYTES])
+{
+	strcpy(path, "/proc/self/fd/");
+	char *at = path + strlen(path);
+	for (int power = 10000; power > 0; power /= 10)
+		if (fd >= power || power == 1) *at++ = (char)('0' + fd / power % 10);
+	*at = 0;
+}
+
+int open_in_root(const char *path, int flags)
+{
+	struct open_how how = {.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	how.flags = (unsigned)(flags | O_CLOEXEC);
+	/* EAGAIN: something was renamed while ".." was resolved, so the kernel could not vouch for the result */
+	for (int races = 0; races < RENAME_RACES; races++) {
+		const long fd = syscall(SYS_openat2, FILE_ROOT, path, &how, sizeof how);
+		if (fd >= 0 || errno != EAGAIN) return (int)fd;
+	}
+	return -1;
+}
+
+char *path_of(struct text text)
+{
+	char *path = malloc((size_t)text.size + 1);
+	if (path == NULL) fail(ENOMEM, STAGE_OPEN);
+	memcpy(path, text.bytes, text.size);
+	path[text.size] = 0;
+	return path;
+}
+
+static bool is_name(const char *name)
+{
+	return name[0] != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+struct place place_of(char *path, enum stage stage)
+{
+	char *slash = strrchr(path, '/');
+	struct place place = {.name = slash + 1};
+	if (!is_name(place.name)) fail(EINVAL, stage);
+	*slash = 0;
+	place.folder = open_in_root(slash == path ? "/" : path, O_PATH | O_DIRECTORY);
+	const int error = errno;
+	*slash = '/';
+	if (place.folder < 0) fail(error, stage);
+	return place;
+}
+
+/* Each missing folder on the way, not the last name itself. */
 static void make_parents(char *path, enum stage stage)
 {
 	for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		int fd = open_in(root, path, O_PATH | O_DIRECTORY);
-		if (fd >= 0)
-			close(fd);
-		else if (errno != ENOENT || mkdirat(root, path + 1, 0755) < 0)
-			fail(stage);
+		*slash = 0;
+		const int fd = open_in_root(path, O_PATH | O_DIRECTORY);
+		if (fd >= 0) close(fd);
+		else if (errno != ENOENT) fail(errno, stage);
+		else {
+			const struct place place = place_of(path, stage);
+			if (mkdirat(place.folder, place.name, 0755) != 0 && errno != EEXIST) fail(errno, stage);
+			close(place.folder);
+		}
 		*slash = '/';
 	}
 }
 
-/* Splits into an fd of the parent folder and the last name. */
-static int parent_of(char *path, const char **name, bool parents, enum stage stage)
+static void read_file(const struct request *request)
 {
-	char *slash = strrchr(path, '/');
-	*name = slash + 1;
-	if (**name == '\0' || strcmp(*name, ".") == 0 || strcmp(*name, "..") == 0) {
-		errno = EINVAL;
-		fail(stage);
-	}
-	if (parents)
-		make_parents(path, stage);
-	*slash = '\0';
-	int folder = open_in(root, *path == '\0' ? "/" : path, O_PATH | O_DIRECTORY);
-	if (folder < 0)
-		fail(stage);
-	return folder;
-}
-
-static void read_file(const struct file_spec *spec, const char *path)
-{
-	static uint8_t buffer[COPY_BYTES];
-	struct stat stat;
-	/* O_NONBLOCK: a FIFO must not hold us (FS-23) */
-	int fd = open_in(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &stat) < 0)
-		fail(STAGE_OPEN);
-	errno = S_ISDIR(stat.st_mode) ? EISDIR : EINVAL;
-	if (!S_ISREG(stat.st_mode))
-		fail(STAGE_OPEN);
-	started();
-	uint64_t left = spec->has_length ? spec->length : UINT64_MAX;
-	uint64_t offset = spec->offset;
-	while (left > 0) {
-		ssize_t size = pread(fd, buffer, left < COPY_BYTES ? (size_t)left : COPY_BYTES, (off_t)offset);
-		if (size < 0)
-			fail(STAGE_READ);
-		if (size == 0)
-			break;
-		write_all(buffer, (size_t)size);
+	/* O_NONBLOCK: a FIFO without a writer opens at once, and is refused like everything that is not a regular file */
+	const int fd = open_in_root(path_of(request->path), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+	if (fd < 0 || fstat(fd, &status) != 0) fail(errno, STAGE_OPEN);
+	if (!S_ISREG(status.st_mode)) fail(S_ISDIR(status.st_mode) ? EISDIR : EINVAL, STAGE_OPEN);
+	if (request->offset > INT64_MAX || lseek(fd, (off_t)request->offset, SEEK_SET) < 0) fail(EINVAL, STAGE_READ);
+	for (uint64_t left = request->length; left > 0;) {
+		const ssize_t size = read(fd, copy, left < sizeof copy ? (size_t)left : sizeof copy);
+		if (size < 0) fail(errno, STAGE_READ);
+		if (size == 0) break;
+		emit(copy, (size_t)size);
 		left -= (uint64_t)size;
-		offset += (uint64_t)size;
 	}
-	done(0);
+	done(false);
 }
 
-static void write_file(const struct file_spec *spec, char *path)
+static struct place temp = {.folder = -1};
+static char temp_name[] = ".sallyport-0123456789abcdef";
+
+static void remove_temp(void)
 {
-	static uint8_t buffer[COPY_BYTES];
-	const char *name;
-	struct stat stat;
-	uint64_t random;
-	int folder = parent_of(path, &name, (spec->flags & FILE_PARENTS) != 0, STAGE_OPEN);
-	if (fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(stat.st_mode)) {
-		errno = EISDIR;
-		fail(STAGE_OPEN);
+	if (temp.folder >= 0) unlinkat(temp.folder, temp.name, 0);
+}
+
+/* A KILL: the temp file goes first, then this process, by the same signal. */
+static void on_terminate(int number)
+{
+	remove_temp();
+	signal(number, SIG_DFL);
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+}
+
+static void hold_terminate(int how)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(how, &set, NULL);
+}
+
+static void name_temp(void)
+{
+	uint8_t random[TEMP_DIGITS / 2];
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) fail(errno, STAGE_OPEN);
+	char *digits = strrchr(temp_name, '-') + 1;
+	for (int i = 0; i < TEMP_DIGITS; i++) digits[i] = "0123456789abcdef"[random[i / 2] >> (i % 2 * 4) & 15];
+}
+
+_Noreturn static void fail_write(int error, enum stage stage)
+{
+	remove_temp();
+	temp.folder = -1;
+	fail(error, stage);
+}
+
+static int open_temp(int folder)
+{
+	name_temp();
+	signal(SIGTERM, on_terminate);
+	hold_terminate(SIG_BLOCK);
+	const int fd = openat(folder, temp_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) fail(errno, STAGE_OPEN);
+	temp = (struct place){folder, temp_name};
+	hold_terminate(SIG_UNBLOCK);
+	return fd;
+}
+
+static void write_file(const struct request *request)
+{
+	char *path = path_of(request->path);
+	if ((request->flags & FILE_PARENTS) != 0) make_parents(path, STAGE_MKDIR);
+	const struct place place = place_of(path, STAGE_OPEN);
+	struct stat status;
+	if (fstatat(place.folder, place.name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) fail(EISDIR, STAGE_OPEN);
+	const int fd = open_temp(place.folder);
+	for (ssize_t size; (size = read(FILE_IN, copy, sizeof copy)) != 0;) {
+		const int error = size < 0 ? errno : write_all(fd, copy, (size_t)size);
+		if (error != 0 && error != EINTR) fail_write(error, STAGE_WRITE);
 	}
-	if (strlen(name) > 255) {
-		errno = ENAMETOOLONG;
-		fail(STAGE_OPEN);
-	}
-	if (getrandom(&random, sizeof random, 0) != sizeof random)
-		fail(STAGE_OPEN);
-	char temporary[40];
-	snprintf(temporary, sizeof temporary, ".sallyport-%016llx", (unsigned long long)random);
-	int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		fail(STAGE_OPEN);
-	temp_folder = folder;
-	memcpy(temp_name, temporary, sizeof temporary);
-	started();
-	for (;;) {
-		ssize_t size = read(in, buffer, sizeof buffer);
-		if (size < 0 && errno == EINTR)
-			continue;
-		if (size < 0)
-			fail(STAGE_READ);
-		if (size == 0)
-			break;
-		for (ssize_t at = 0; at < size;) {
-			ssize_t written = write(fd, buffer + at, (size_t)(size - at));
-			if (written < 0)
-				fail(STAGE_WRITE);
-			at += written;
-		}
-	}
-	if (fchmod(fd, spec->has_mode ? spec->mode : 0644) < 0)
-		fail(STAGE_CHMOD);
-	if (close(fd) < 0)
-		fail(STAGE_WRITE);
-	if (renameat(folder, temporary, folder, name) < 0)
-		fail(STAGE_RENAME);
-	temp_name[0] = '\0';
-	done(0);
+	if (fchmod(fd, request_has(request, TAG_MODE) ? request->mode : 0644) != 0) fail_write(errno, STAGE_CHMOD);
+	if (close(fd) != 0) fail_write(errno, STAGE_WRITE);
+	hold_terminate(SIG_BLOCK);
+	if (renameat(temp.folder, temp.name, place.folder, place.name) != 0) fail_write(errno, STAGE_RENAME);
+	done(false);
 }
 
 static uint8_t kind_of(mode_t mode)
@@ -206,410 +241,121 @@ static uint8_t kind_of(mode_t mode)
 	}
 }
 
-/* path: what the record says; name in folder: where a link's target is read */
-static void send_entry(const struct stat *stat, const char *path, size_t path_length, int folder, const char *name)
+void emit_record(int folder, const char *name, const struct stat *status, const char *path, size_t path_size)
 {
-	static uint8_t record[RECORD_MAX];
-	static char target[PATH_BYTES_MAX + 1];
-	ssize_t size = S_ISLNK(stat->st_mode) ? readlinkat(folder, name, target, PATH_BYTES_MAX) : 0;
-	size_t target_length = size > 0 ? (size_t)size : 0;
-	put32(record, (uint32_t)(RECORD_FIXED - 4 + path_length + target_length));
-	put32(record + 4, kind_of(stat->st_mode));
-	put32(record + 8, stat->st_mode & 07777);
-	put32(record + 12, stat->st_uid);
-	put32(record + 16, stat->st_gid);
-	put32(record + 20, (uint32_t)stat->st_nlink);
-	put64(record + 24, (uint64_t)stat->st_size);
-	put64(record + 32, (uint64_t)stat->st_blocks);
-	put64(record + 40, (uint64_t)((int64_t)stat->st_mtim.tv_sec * 1000000000 + stat->st_mtim.tv_nsec));
-	put16(record + 48, (uint16_t)path_length);
-	put16(record + 50, (uint16_t)target_length);
-	memcpy(record + RECORD_FIXED, path, path_length);
-	memcpy(record + RECORD_FIXED + path_length, target, target_length);
-	write_all(record, RECORD_FIXED + path_length + target_length);
+	uint8_t fixed[4 + RECORD_FIXED] = {0};
+	char target[PATH_BYTES_MAX];
+	const ssize_t read_size = S_ISLNK(status->st_mode) ? readlinkat(folder, name, target, sizeof target) : 0;
+	const uint16_t target_size = (uint16_t)(read_size > 0 ? read_size : 0);
+	put_u32(fixed, (uint32_t)(RECORD_FIXED + path_size + target_size));
+	fixed[4] = kind_of(status->st_mode);
+	uint8_t *at = put_u32(fixed + 8, status->st_mode & 07777);
+	at = put_u32(at, status->st_uid);
+	at = put_u32(at, status->st_gid);
+	at = put_u32(at, (uint32_t)status->st_nlink);
+	at = put_u64(at, (uint64_t)status->st_size);
+	at = put_u64(at, (uint64_t)status->st_blocks);
+	at = put_u64(at, (uint64_t)status->st_mtim.tv_sec * 1000000000 + (uint64_t)status->st_mtim.tv_nsec);
+	put_u16(put_u16(at, (uint16_t)path_size), target_size);
+	emit(fixed, sizeof fixed);
+	emit(path, path_size);
+	emit(target, target_size);
 }
 
-static void stat_file(const struct file_spec *spec, char *path)
+static void stat_path(const struct request *request)
 {
-	struct stat stat;
-	const bool nofollow = (spec->flags & FILE_NOFOLLOW) != 0;
-	char copy[PATH_BYTES_MAX + 1];
-	strcpy(copy, path);
-	if (!nofollow || strcmp(path, "/") == 0) {
-		int fd = open_in(root, path, O_PATH);
-		if (fd < 0 || fstat(fd, &stat) < 0)
-			fail(STAGE_STAT);
-		started();
-		send_entry(&stat, copy, strlen(copy), AT_FDCWD, "");
-		done(0);
+	const char *path = path_of(request->path);
+	const int fd = open_in_root(path, O_PATH | ((request->flags & FILE_NOFOLLOW) != 0 ? O_NOFOLLOW : 0));
+	struct stat status;
+	if (fd < 0 || fstat(fd, &status) != 0) fail(errno, STAGE_STAT);
+	emit_record(fd, "", &status, path, request->path.size);
+	done(false);
+}
+
+static bool is_folder(const char *path)
+{
+	return open_in_root(path, O_PATH | O_DIRECTORY) >= 0;
+}
+
+static void make_folder(const struct request *request)
+{
+	char *path = path_of(request->path);
+	const bool parents = (request->flags & FILE_PARENTS) != 0;
+	if (parents && is_folder(path)) done(false);
+	if (parents) make_parents(path, STAGE_MKDIR);
+	const struct place place = place_of(path, STAGE_MKDIR);
+	const mode_t mode = request_has(request, TAG_MODE) ? request->mode : 0755;
+	if (mkdirat(place.folder, place.name, mode) != 0) {
+		const int error = errno;
+		if (error != EEXIST || !parents || !is_folder(path)) fail(error, STAGE_MKDIR);
+		done(false);
 	}
-	const char *name;
-	int folder = parent_of(path, &name, false, STAGE_STAT);
-	if (fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) < 0)
-		fail(STAGE_STAT);
-	started();
-	send_entry(&stat, copy, strlen(copy), folder, name);
-	done(0);
+	/* mkdir itself ignores these bits */
+	if ((mode & 06000) != 0 && fchmodat(place.folder, place.name, mode, 0) != 0) fail(errno, STAGE_MKDIR);
+	done(false);
 }
 
-/* A level of a walk: an open folder and where its name ends in the path so far. */
-struct level {
-	DIR *folder;
-	size_t length;
-};
-
-struct walk {
-	struct level *levels;
-	size_t depth, capacity;
-	char *path;
-	size_t path_capacity;
-};
-
-/* Keeps few folders open however deep the tree is: above this many levels the walk goes no deeper. */
-static size_t open_levels(void)
+static void rename_path(const struct request *request)
 {
-	struct rlimit limit;
-	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 64 ? (size_t)limit.rlim_cur - 32 : 32;
+	const struct place from = place_of(path_of(request->path), STAGE_RENAME);
+	const struct place to = place_of(path_of(request->path2), STAGE_RENAME);
+	if (renameat(from.folder, from.name, to.folder, to.name) != 0) fail(errno, STAGE_RENAME);
+	done(false);
 }
 
-static bool push(struct walk *walk, int fd, size_t length)
+/* A kernel before 6.6 changes the mode of an O_PATH descriptor only by its name in /proc. */
+static int change_mode(int fd, mode_t mode)
 {
-	if (walk->depth == walk->capacity) {
-		size_t capacity = walk->capacity ? walk->capacity * 2 : 16;
-		struct level *levels = realloc(walk->levels, capacity * sizeof *levels);
-		if (levels == NULL)
-			return false;
-		walk->levels = levels;
-		walk->capacity = capacity;
-	}
-	DIR *folder = fdopendir(fd);
-	if (folder == NULL)
-		return false;
-	walk->levels[walk->depth++] = (struct level){folder, length};
-	return true;
+	if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0) return 0;
+	if (errno != ENOSYS) return errno;
+	char path[DESCRIPTOR_PATH_BYTES];
+	path_of_descriptor(fd, path);
+	return chmod(path, mode) == 0 ? 0 : errno;
 }
 
-static bool append(struct walk *walk, size_t at, const char *name)
+static void change_mode_of(const struct request *request)
 {
-	size_t needed = at + strlen(name) + 2;
-	if (needed > walk->path_capacity) {
-		char *path = realloc(walk->path, needed * 2);
-		if (path == NULL)
-			return false;
-		walk->path = path;
-		walk->path_capacity = needed * 2;
-	}
-	if (at > 0)
-		walk->path[at++] = '/';
-	strcpy(walk->path + at, name);
-	return true;
+	const int fd = open_in_root(path_of(request->path), O_PATH);
+	if (fd < 0) fail(errno, STAGE_CHMOD);
+	const int error = change_mode(fd, request->mode);
+	if (error != 0) fail(error, STAGE_CHMOD);
+	done(false);
 }
 
-static void list_folder(const struct file_spec *spec, const char *path)
+static void change_owner(const struct request *request)
 {
-	struct walk walk = {0};
-	int fd = open_in(root, path, O_RDONLY | O_DIRECTORY);
-	if (fd < 0 || !push(&walk, fd, 0))
-		fail(STAGE_LIST);
-	started();
-	uint32_t sent = 0, cut = 0;
-	size_t deepest = open_levels();
-	while (walk.depth > 0) {
-		struct level *level = &walk.levels[walk.depth - 1];
-		struct dirent *entry = readdir(level->folder);
-		if (entry == NULL) {
-			closedir(level->folder);
-			walk.depth--;
-			continue;
-		}
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		struct stat stat;
-		int folder = dirfd(level->folder);
-		if (fstatat(folder, entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) < 0)
-			continue; /* gone meanwhile */
-		if (!append(&walk, level->length, entry->d_name))
-			fail(STAGE_LIST);
-		size_t length = strlen(walk.path);
-		if (sent == spec->max || length > PATH_BYTES_MAX) {
-			cut = 1;
-			if (sent == spec->max)
-				break;
-			continue;
-		}
-		send_entry(&stat, walk.path, length, folder, entry->d_name);
-		sent++;
-		if (!S_ISDIR(stat.st_mode) || walk.depth >= spec->depth)
-			continue;
-		int child = walk.depth >= deepest ? -1 : openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (child < 0 || !push(&walk, child, length))
-			cut = child < 0 && errno == EACCES ? cut : 1;
-	}
-	done(cut);
+	const int fd = open_in_root(path_of(request->path), O_PATH | ((request->flags & FILE_NOFOLLOW) != 0 ? O_NOFOLLOW : 0));
+	if (fd < 0 || fchownat(fd, "", request->owner_uid, request->owner_gid, AT_EMPTY_PATH) != 0) fail(errno, STAGE_CHOWN);
+	done(false);
 }
 
-/*
- * Removes everything below folder, which stays open. Iterative and with two fds: goes down by name, comes up by "..", so
- * that 50 000 levels need no stack (FS-26). Whoever moves folders about meanwhile hurts only his own files.
- */
-static bool remove_below(int top)
+/* Numbers of its own for what it keeps, whatever numbers init had for them. */
+static void arrange(const struct child_ends *ends)
 {
-	int current = dup(top);
-	size_t depth = 0;
-	while (current >= 0) {
-		int again = openat(current, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		DIR *folder = again < 0 ? NULL : fdopendir(again);
-		if (folder == NULL)
-			return false;
-		struct dirent *entry;
-		int child = -1;
-		while (child < 0 && (entry = readdir(folder)) != NULL) {
-			if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-				continue;
-			if (unlinkat(current, entry->d_name, 0) == 0 || errno == ENOENT)
-				continue;
-			if (errno != EISDIR && errno != EPERM)
-				goto failed;
-			if (unlinkat(current, entry->d_name, AT_REMOVEDIR) == 0)
-				continue;
-			if (errno != ENOTEMPTY && errno != EEXIST)
-				goto failed;
-			child = openat(current, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			if (child < 0)
-				goto failed;
-		}
-		closedir(folder);
-		if (child >= 0) {
-			close(current);
-			current = child;
-			if (++depth > 10 * DEPTH_MAX) {
-				errno = ELOOP;
-				return false;
-			}
-			continue;
-		}
-		if (depth == 0) {
-			close(current);
-			return true;
-		}
-		int up = openat(current, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		close(current);
-		current = up;
-		depth--;
-		continue;
-	failed:;
-		int error = errno;
-		closedir(folder);
-		close(current);
-		errno = error;
-		return false;
-	}
-	return false;
+	const int in = fcntl(ends->in, F_DUPFD_CLOEXEC, 16), out = fcntl(ends->out, F_DUPFD_CLOEXEC, 16);
+	const int control = fcntl(ends->control, F_DUPFD_CLOEXEC, 16);
+	if (in < 0 || out < 0 || control < 0 || dup2(control, FILE_CONTROL) < 0) _exit(1);
+	if (dup2(in, FILE_IN) < 0 || dup2(out, FILE_OUT) < 0) fail(errno, STAGE_PIPES);
+	int keep[] = {FILE_CONTROL};
+	close_others(keep, 1);
+	const int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0 || (root != FILE_ROOT && dup2(root, FILE_ROOT) < 0)) fail(errno, STAGE_OPEN);
 }
 
-static void remove_file(const struct file_spec *spec, char *path)
+void run_file_operation(const struct request *request, struct child_ends ends)
 {
-	const char *name;
-	int folder = parent_of(path, &name, false, STAGE_REMOVE);
-	started();
-	if (unlinkat(folder, name, 0) == 0)
-		done(0);
-	if (errno != EISDIR && errno != EPERM)
-		fail(STAGE_REMOVE);
-	if (unlinkat(folder, name, AT_REMOVEDIR) == 0)
-		done(0);
-	if (!(spec->flags & FILE_RECURSIVE) || (errno != ENOTEMPTY && errno != EEXIST))
-		fail(STAGE_REMOVE);
-	int top = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (top < 0 || !remove_below(top) || unlinkat(folder, name, AT_REMOVEDIR) < 0)
-		fail(STAGE_REMOVE);
-	done(0);
-}
-
-static void make_folder(const struct file_spec *spec, char *path)
-{
-	const char *name;
-	const bool parents = (spec->flags & FILE_PARENTS) != 0;
-	if (parents && strcmp(path, "/") == 0)
-		done(0);
-	int folder = parent_of(path, &name, parents, STAGE_MKDIR);
-	struct stat stat;
-	if (mkdirat(folder, name, spec->has_mode ? spec->mode : 0755) == 0)
-		done(0);
-	if (errno == EEXIST && parents && fstatat(folder, name, &stat, 0) == 0 && S_ISDIR(stat.st_mode))
-		done(0);
-	errno = EEXIST;
-	fail(STAGE_MKDIR);
-}
-
-static void rename_file(const struct file_spec *spec, char *path)
-{
-	char other[PATH_BYTES_MAX + 1];
-	const char *from, *to;
-	text_of(spec->path2, other);
-	int from_folder = parent_of(path, &from, false, STAGE_RENAME), to_folder = parent_of(other, &to, false, STAGE_RENAME);
-	if (renameat(from_folder, from, to_folder, to) < 0)
-		fail(STAGE_RENAME);
-	done(0);
-}
-
-static void change(const struct file_spec *spec, const char *path)
-{
-	const enum stage stage = spec->op == FILE_CHMOD ? STAGE_CHMOD : STAGE_CHOWN;
-	int fd = open_in(root, path, O_PATH);
-	if (fd < 0)
-		fail(stage);
-	char name[40];
-	/* an O_PATH fd takes no fchmod: its link in /proc does, and was resolved beneath the root already */
-	snprintf(name, sizeof name, "self/fd/%d", fd);
-	int result = spec->op == FILE_CHMOD ? fchmodat(proc_fd, name, spec->mode, 0)
-	                                    : fchownat(fd, "", spec->owner_uid, spec->owner_gid, AT_EMPTY_PATH);
-	if (result < 0)
-		fail(stage);
-	done(0);
-}
-
-struct watched {
-	int id;
-	char *path;
-};
-static struct watched watches[WATCHES_MAX];
-static size_t watch_count;
-
-static void send_event(uint8_t kind, const char *folder, const char *name)
-{
-	static uint8_t record[12 + 2 * (PATH_BYTES_MAX + 1)];
-	int length = snprintf((char *)record + 12, sizeof record - 12, "%s%s%s", folder, *folder && *name ? "/" : "", name);
-	if (length < 0 || (size_t)length >= sizeof record - 12)
-		return;
-	put32(record, (uint32_t)(8 + length));
-	record[4] = kind;
-	memset(record + 5, 0, 3);
-	put16(record + 8, (uint16_t)length);
-	put16(record + 10, 0);
-	write_all(record, 12 + (size_t)length);
-}
-
-static void add_watch(int notify, int folder, const char *path, bool recursive)
-{
-	enum { EVENTS = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR };
-	char name[40];
-	snprintf(name, sizeof name, "/proc/self/fd/%d", folder);
-	int id = inotify_add_watch(notify, name, EVENTS);
-	if (id < 0 || watch_count == WATCHES_MAX) {
-		errno = id < 0 ? errno : ENOSPC;
-		fail(STAGE_WATCH);
-	}
-	char *copy = strdup(path);
-	if (copy == NULL)
-		fail(STAGE_WATCH);
-	watches[watch_count++] = (struct watched){id, copy};
-	if (!recursive || strlen(path) > PATH_BYTES_MAX - 256)
-		return;
-	int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *entries = again < 0 ? NULL : fdopendir(again);
-	struct dirent *entry;
-	while (entries != NULL && (entry = readdir(entries)) != NULL) {
-		if (entry->d_type != DT_DIR || strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		int child = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (child < 0)
-			continue;
-		char below[PATH_BYTES_MAX + 1];
-		snprintf(below, sizeof below, "%.*s%s%.255s", PATH_BYTES_MAX - 257, path, *path ? "/" : "", entry->d_name);
-		add_watch(notify, child, below, true);
-		close(child);
-	}
-	if (entries != NULL)
-		closedir(entries);
-}
-
-static const char *watched_path(int id)
-{
-	for (size_t i = 0; i < watch_count; i++)
-		if (watches[i].id == id)
-			return watches[i].path;
-	return "";
-}
-
-static uint8_t event_kind(uint32_t mask)
-{
-	if (mask & IN_Q_OVERFLOW) return 'o';
-	if (mask & IN_CREATE) return 'c';
-	if (mask & IN_MODIFY) return 'm';
-	if (mask & IN_DELETE) return 'd';
-	if (mask & IN_MOVED_FROM) return 'f';
-	if (mask & IN_MOVED_TO) return 't';
-	return mask & IN_ATTRIB ? 'a' : 0;
-}
-
-static void watch_folder(const struct file_spec *spec, const char *path)
-{
-	static uint8_t buffer[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
-	const bool recursive = (spec->flags & FILE_RECURSIVE) != 0;
-	int notify = inotify_init1(IN_CLOEXEC);
-	int folder = open_in(root, path, O_RDONLY | O_DIRECTORY);
-	if (notify < 0 || folder < 0)
-		fail(STAGE_WATCH);
-	add_watch(notify, folder, "", recursive);
-	started();
-	send_event('R', "", "");
-	for (;;) {
-		ssize_t size = read(notify, buffer, sizeof buffer);
-		if (size <= 0)
-			fail(STAGE_WATCH);
-		for (uint8_t *at = buffer; at < buffer + size;) {
-			struct inotify_event *event = (struct inotify_event *)(void *)at;
-			at += sizeof *event + event->len;
-			uint8_t kind = event_kind(event->mask);
-			const char *below = watched_path(event->wd), *name = event->len > 0 ? event->name : "";
-			if (kind == 0)
-				continue;
-			send_event(kind, below, name);
-			if (!recursive || !(event->mask & IN_ISDIR) || (kind != 'c' && kind != 't'))
-				continue;
-			char full[PATH_BYTES_MAX + 1];
-			if (snprintf(full, sizeof full, "%s%s%s", below, *below ? "/" : "", name) >= (int)sizeof full)
-				continue;
-			int child = openat(folder, full, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			if (child < 0)
-				continue;
-			add_watch(notify, child, full, true);
-			close(child);
-		}
-	}
-}
-
-_Noreturn void file_worker(const struct file_spec *spec, int stdin_fd, int stdout_fd, int control_fd)
-{
-	char path[PATH_BYTES_MAX + 1];
-	control = control_fd;
-	out = stdout_fd;
-	in = stdin_fd;
+	static void (*const operations[])(const struct request *) = {
+		[OP_READ] = read_file, [OP_WRITE] = write_file, [OP_LIST] = list_folder, [OP_STAT] = stat_path,
+		[OP_MKDIR] = make_folder, [OP_RENAME] = rename_path, [OP_REMOVE] = remove_path, [OP_CHMOD] = change_mode_of,
+		[OP_CHOWN] = change_owner, [OP_WATCH] = watch_path,
+	};
 	prctl(PR_SET_NAME, "sallyport-file");
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		fail(STAGE_OPEN);
-	int keep[] = {stdin_fd, stdout_fd, control_fd, proc_fd, root};
-	close_all_but(keep, 5);
-	signal(SIGTERM, on_term);
-	enum stage failed = become(&spec->identity, false);
-	if (failed != STAGE_NONE)
-		fail(failed);
-	umask(022);
-	text_of(spec->path, path);
-	switch (spec->op) {
-	case FILE_READ: read_file(spec, path); break;
-	case FILE_WRITE: write_file(spec, path); break;
-	case FILE_LIST: list_folder(spec, path); break;
-	case FILE_STAT: stat_file(spec, path); break;
-	case FILE_MKDIR: make_folder(spec, path); break;
-	case FILE_RENAME: rename_file(spec, path); break;
-	case FILE_REMOVE: remove_file(spec, path); break;
-	case FILE_CHMOD:
-	case FILE_CHOWN: change(spec, path); break;
-	default: watch_folder(spec, path);
-	}
+	arrange(&ends);
+	enum stage stage;
+	const int error = become(request, false, &stage);
+	if (error != 0) fail(error, stage);
+	/* modes are exactly what was asked for */
+	umask(0);
+	operations[request->op](request);
 	_exit(1);
 }
