@@ -1,5 +1,5 @@
 /** B11: create and destroy many times, a tenth killed in the middle of the creation; then `kill -9` of the daemon; then count what is left. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { home, startDaemon } from './lib/daemon.ts';
@@ -51,7 +51,10 @@ export async function churn(count: number): Promise<void> {
 
 function inventory(): Record<string, number> {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  const programs = pids.map((pid) => text(`/proc/${pid}/comm`).trim());
+  // a zombie has ended: its parent, the host's PID 1, has not looked yet
+  const programs = pids
+    .filter((pid) => !text(`/proc/${pid}/stat`).includes(') Z '))
+    .map((pid) => text(`/proc/${pid}/comm`).trim());
   return {
     processes: programs.filter((name) => /^(init|sallyport-init|sallyport-exec|launch|crun|runc)$/.test(name)).length,
     mounts: text('/proc/self/mountinfo').split('\n').length,
@@ -59,7 +62,7 @@ function inventory(): Record<string, number> {
       (sum, hierarchy) => sum + depthFirst(join('/sys/fs/cgroup', hierarchy, 'sallyport')),
       0,
     ),
-    'network namespaces': new Set(pids.map((pid) => text(`/proc/${pid}/mountinfo`) && namespace(pid))).size,
+    'network namespaces': new Set(pids.map(namespace).filter((name) => name !== '')).size,
     'box folders': folders(join(home, 'run/boxes')).length,
     'uid ranges': folders('/run/sallyport/uids').length,
   };
@@ -67,9 +70,7 @@ function inventory(): Record<string, number> {
 
 function namespace(pid: string): string {
   try {
-    return readdirSync(`/proc/${pid}/ns`).includes('net')
-      ? text(`/proc/${pid}/net/dev`).split('\n').length.toString()
-      : '';
+    return readlinkSync(`/proc/${pid}/ns/net`);
   } catch {
     return '';
   }

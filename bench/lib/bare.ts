@@ -24,7 +24,8 @@ interface OciConfig {
 }
 
 export class BareRuntime {
-  readonly rootfs: string;
+  /** The unpacked image, for peers that bring their own mounts. */
+  readonly image: string;
   readonly #folder: string;
   readonly #runtime: 'crun' | 'runc';
   readonly #holder: ChildProcess;
@@ -34,7 +35,7 @@ export class BareRuntime {
     this.#folder = folder;
     this.#runtime = runtime;
     this.#holder = holder;
-    this.rootfs = join(folder, 'rootfs');
+    this.image = baseImage();
   }
 
   static async open(api: Api, runtime: 'crun' | 'runc'): Promise<BareRuntime> {
@@ -107,12 +108,16 @@ async function mountHolder(folder: string, base: number): Promise<ChildProcess> 
   return holder;
 }
 
-function imageLowers(): string[] {
+function baseImage(): string {
   const index = JSON.parse(readFileSync(join(home, 'images/index.json'), 'utf8')) as {
     images: Record<string, { digest: string }>;
   };
   const digest = index.images['base']?.digest.replace('sha256:', '');
   if (digest === undefined) throw new Error('the base image is not built: run scripts/setup');
+  return join(home, 'images', digest, 'rootfs');
+}
+
+function imageLowers(): string[] {
   const skeletons = readdirSync(join(home, 'skeleton')).map((name) => join(home, 'skeleton', name));
-  return [...skeletons.slice(0, 1), join(home, 'images', digest, 'rootfs')];
+  return [...skeletons.slice(0, 1), baseImage()];
 }

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const resultsFolder = fileURLToPath(new URL('../../results', import.meta.url));
@@ -47,6 +48,18 @@ function version(program: string): string | null {
   }
 }
 
-export function memAvailableKib(): number {
+/** Waits until the host's memory has settled: what was freed before must not count for what is measured now. */
+export async function settledMemAvailableKib(): Promise<number> {
+  let last = memAvailableKib();
+  for (let still = 0; still < 5; ) {
+    await sleep(500);
+    const now = memAvailableKib();
+    still = Math.abs(now - last) < 512 ? still + 1 : 0;
+    last = now;
+  }
+  return last;
+}
+
+function memAvailableKib(): number {
   return Number(/MemAvailable:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1] ?? Number.NaN);
 }
