@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,27 +27,39 @@
 
 enum { IP6T_ORIGINAL_DST = 80, BACKLOG = 511, EVENTS = 64 };
 
+/* Throws as Node's own calls do: an Error with code and syscall. */
 static napi_value fail(napi_env env, const char *call, int number)
 {
 	char message[160];
-	snprintf(message, sizeof message, "%s: %s", call, strerror(number));
-	napi_value error, text, code;
-	napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text);
 	const char *name = strerrorname_np(number);
+	snprintf(message, sizeof message, "%s: %s, %s", name ? name : "EUNKNOWN", strerror(number), call);
+	napi_value error, text, code, syscall_name;
+	napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text);
 	napi_create_string_utf8(env, name ? name : "EUNKNOWN", NAPI_AUTO_LENGTH, &code);
+	napi_create_string_utf8(env, call, NAPI_AUTO_LENGTH, &syscall_name);
 	napi_create_error(env, code, text, &error);
+	napi_set_named_property(env, error, "syscall", syscall_name);
 	napi_throw(env, error);
 	return NULL;
 }
 
-static bool int_argument(napi_env env, napi_value value, const char *name, int32_t *out)
+/* Node-API's own conversion would cut 1.5 to 1 and 2^32 + 1 to 1: another process, another file. */
+static bool int_argument(napi_env env, napi_value value, const char *name, int32_t least, int32_t most, int32_t *out)
 {
-	if (napi_get_value_int32(env, value, out) == napi_ok)
-		return true;
+	double number;
+	if (napi_get_value_double(env, value, &number) == napi_ok && number >= least && number <= most) {
+		*out = (int32_t)number;
+		if ((double)*out == number)
+			return true;
+	}
 	char message[80];
-	snprintf(message, sizeof message, "%s must be an integer", name);
+	snprintf(message, sizeof message, "%s must be an integer of %d to %d", name, least, most);
 	napi_throw_type_error(env, NULL, message);
 	return false;
+}
+static bool fd_argument(napi_env env, napi_value value, const char *name, int32_t *out)
+{
+	return int_argument(env, value, name, 0, INT32_MAX, out);
 }
 static bool arguments(napi_env env, napi_callback_info info, size_t wanted, napi_value *values)
 {
@@ -73,7 +86,7 @@ static napi_value pidfd_open_(napi_env env, napi_callback_info info)
 {
 	napi_value values[1];
 	int32_t pid;
-	if (!arguments(env, info, 1, values) || !int_argument(env, values[0], "pid", &pid))
+	if (!arguments(env, info, 1, values) || !int_argument(env, values[0], "pid", 1, INT32_MAX, &pid))
 		return NULL;
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return fd < 0 ? fail(env, "pidfd_open", errno) : integer(env, fd);
@@ -84,7 +97,8 @@ static napi_value pidfd_send_signal_(napi_env env, napi_callback_info info)
 {
 	napi_value values[2];
 	int32_t fd, number;
-	if (!arguments(env, info, 2, values) || !int_argument(env, values[0], "fd", &fd) || !int_argument(env, values[1], "signal", &number))
+	if (!arguments(env, info, 2, values) || !fd_argument(env, values[0], "fd", &fd) ||
+	    !int_argument(env, values[1], "signal", 0, 64, &number))
 		return NULL;
 	if (syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) == 0)
 		return boolean(env, true);
@@ -115,8 +129,13 @@ static napi_value socket_pair(napi_env env, napi_callback_info info)
  * Readiness: one thread waits for all watched fds and wakes the event loop. A watch is one-shot: it is armed once,
  * reports once, and is taken out by unwatch. The loop is not kept alive by it.
  */
-static int epoll_fd = -1;
-static napi_threadsafe_function wake;
+static struct {
+	bool runs;
+	int epoll;
+	int stop;
+	pthread_t thread;
+	napi_threadsafe_function wake;
+} watcher;
 
 static void on_ready(napi_env env, napi_value callback, void *context, void *data)
 {
@@ -127,37 +146,82 @@ static void on_ready(napi_env env, napi_value callback, void *context, void *dat
 	napi_get_undefined(env, &undefined);
 	napi_call_function(env, undefined, callback, 1, &argument, NULL);
 }
+/* Token 0 is the order to stop. */
 static void *wait_for_events(void *unused)
 {
-	(void)unused;
 	struct epoll_event events[EVENTS];
+	(void)unused;
 	for (;;) {
-		int count = epoll_wait(epoll_fd, events, EVENTS, -1);
+		int count = epoll_wait(watcher.epoll, events, EVENTS, -1);
 		if (count < 0 && errno != EINTR)
 			return NULL;
-		for (int i = 0; i < count; i++)
-			if (napi_call_threadsafe_function(wake, (void *)(intptr_t)events[i].data.u32, napi_tsfn_blocking) == napi_closing)
+		for (int i = 0; i < count; i++) {
+			if (events[i].data.u32 == 0)
 				return NULL;
+			napi_call_threadsafe_function(watcher.wake, (void *)(intptr_t)events[i].data.u32, napi_tsfn_blocking);
+		}
 	}
+}
+/* Node frees `wake` when the environment ends, after this hook: the thread must not call it any more. */
+static void stop_watching(void *unused)
+{
+	(void)unused;
+	eventfd_write(watcher.stop, 1);
+	pthread_join(watcher.thread, NULL);
+	close(watcher.epoll);
+	close(watcher.stop);
+	watcher.runs = false;
+}
+/* @returns 0 or an errno. Signals are for Node's own threads. */
+static int start_thread(pthread_t *thread, void *(*body)(void *), void *data)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = pthread_create(thread, NULL, body, data);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+static int open_watcher(void)
+{
+	struct epoll_event stop = {.events = EPOLLIN, .data.u32 = 0};
+	watcher.epoll = epoll_create1(EPOLL_CLOEXEC);
+	watcher.stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (watcher.epoll >= 0 && watcher.stop >= 0 && epoll_ctl(watcher.epoll, EPOLL_CTL_ADD, watcher.stop, &stop) == 0) {
+		int error = start_thread(&watcher.thread, wait_for_events, NULL);
+		if (error == 0)
+			return 0;
+		errno = error;
+	}
+	int error = errno;
+	if (watcher.epoll >= 0)
+		close(watcher.epoll);
+	if (watcher.stop >= 0)
+		close(watcher.stop);
+	return error;
 }
 /* startWatching(callback: (token) => void), once per process */
 static napi_value start_watching(napi_env env, napi_callback_info info)
 {
 	napi_value values[1], name;
+	napi_valuetype type;
 	if (!arguments(env, info, 1, values))
 		return NULL;
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (epoll_fd < 0)
-		return fail(env, "epoll_create1", errno);
-	napi_create_string_utf8(env, "sallyport-watch", NAPI_AUTO_LENGTH, &name);
-	if (napi_create_threadsafe_function(env, values[0], NULL, name, 0, 1, NULL, NULL, NULL, on_ready, &wake) != napi_ok)
+	if (watcher.runs || napi_typeof(env, values[0], &type) != napi_ok || type != napi_function) {
+		napi_throw_type_error(env, NULL, "startWatching takes a function, and only once");
 		return NULL;
-	napi_unref_threadsafe_function(env, wake);
-	pthread_t thread;
-	int error = pthread_create(&thread, NULL, wait_for_events, NULL);
-	if (error != 0)
-		return fail(env, "pthread_create", error);
-	pthread_detach(thread);
+	}
+	napi_create_string_utf8(env, "sallyport-watch", NAPI_AUTO_LENGTH, &name);
+	if (napi_create_threadsafe_function(env, values[0], NULL, name, 0, 1, NULL, NULL, NULL, on_ready, &watcher.wake) != napi_ok)
+		return fail(env, "napi_create_threadsafe_function", ENOMEM);
+	napi_unref_threadsafe_function(env, watcher.wake);
+	int error = open_watcher();
+	if (error != 0) {
+		napi_release_threadsafe_function(watcher.wake, napi_tsfn_abort);
+		return fail(env, "epoll", error);
+	}
+	watcher.runs = true;
+	napi_add_env_cleanup_hook(env, stop_watching, NULL);
 	return NULL;
 }
 /* watch(fd, token) */
@@ -165,10 +229,11 @@ static napi_value watch_(napi_env env, napi_callback_info info)
 {
 	napi_value values[2];
 	int32_t fd, token;
-	if (!arguments(env, info, 2, values) || !int_argument(env, values[0], "fd", &fd) || !int_argument(env, values[1], "token", &token))
+	if (!arguments(env, info, 2, values) || !fd_argument(env, values[0], "fd", &fd) ||
+	    !int_argument(env, values[1], "token", 1, INT32_MAX, &token))
 		return NULL;
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = (uint32_t)token};
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+	if (epoll_ctl(watcher.runs ? watcher.epoll : -1, EPOLL_CTL_ADD, fd, &event) < 0)
 		return fail(env, "epoll_ctl", errno);
 	return NULL;
 }
@@ -176,15 +241,14 @@ static napi_value unwatch(napi_env env, napi_callback_info info)
 {
 	napi_value values[1];
 	int32_t fd;
-	if (!arguments(env, info, 1, values) || !int_argument(env, values[0], "fd", &fd))
+	if (!arguments(env, info, 1, values) || !fd_argument(env, values[0], "fd", &fd))
 		return NULL;
-	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	epoll_ctl(watcher.runs ? watcher.epoll : -1, EPOLL_CTL_DEL, fd, NULL);
 	return NULL;
 }
 
 struct listen_request {
 	int netns_fd;
-	int family;
 	int type;
 	struct sockaddr_storage address;
 	socklen_t address_length;
@@ -194,13 +258,17 @@ struct listen_request {
 };
 static int listen_step(struct listen_request *request)
 {
-	int one = 1;
-	if (request->call = "setns", setns(request->netns_fd, CLONE_NEWNET) < 0)
+	int one = 1, family = request->address.ss_family;
+	request->call = "setns";
+	if (setns(request->netns_fd, CLONE_NEWNET) < 0)
 		return -1;
-	int fd = (request->call = "socket", socket(request->family, request->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	request->call = "socket";
+	int fd = socket(family, request->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -1;
+	/* an IPv6 socket that took IPv4 too would keep the IPv4 one off its port */
 	if ((request->call = "setsockopt", setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) == 0 &&
+	    (family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) == 0) &&
 	    (request->call = "bind", bind(fd, (struct sockaddr *)&request->address, request->address_length)) == 0 &&
 	    (request->type == SOCK_DGRAM || (request->call = "listen", listen(fd, BACKLOG)) == 0))
 		return fd;
@@ -217,70 +285,86 @@ static void *listen_thread(void *data)
 	request->error = errno;
 	return NULL;
 }
-/* listenInNetns(netnsFd, address, port, isUdp) -> fd */
+/* Longer than any address, so that a text that was cut cannot be one. @returns false after throwing */
+static bool address_argument(napi_env env, napi_value value, uint16_t port, struct listen_request *request)
+{
+	char text[INET6_ADDRSTRLEN + 2] = "";
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&request->address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&request->address;
+	size_t length = 0;
+	if (napi_get_value_string_utf8(env, value, text, sizeof text, &length) != napi_ok || strlen(text) != length)
+		text[0] = '\0';
+	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(port);
+		request->address_length = sizeof *v4;
+		return true;
+	}
+	if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(port);
+		request->address_length = sizeof *v6;
+		return true;
+	}
+	napi_throw_type_error(env, NULL, "address must be an IPv4 or IPv6 address");
+	return false;
+}
+/* "tcp" or "udp". @returns false after throwing */
+static bool protocol_argument(napi_env env, napi_value value, int *type)
+{
+	char text[5] = "";
+	if (napi_get_value_string_utf8(env, value, text, sizeof text, NULL) != napi_ok)
+		text[0] = '\0';
+	*type = strcmp(text, "udp") == 0 ? SOCK_DGRAM : SOCK_STREAM;
+	if (*type == SOCK_DGRAM || strcmp(text, "tcp") == 0)
+		return true;
+	napi_throw_type_error(env, NULL, "protocol must be tcp or udp");
+	return false;
+}
+/* listenInNetns(netnsFd, address, port, 'tcp' | 'udp') -> fd; the address says the family */
 static napi_value listen_in_netns(napi_env env, napi_callback_info info)
 {
 	napi_value values[4];
-	int32_t netns, port, udp;
-	char text[INET6_ADDRSTRLEN];
-	if (!arguments(env, info, 4, values) || !int_argument(env, values[0], "netnsFd", &netns) || !int_argument(env, values[2], "port", &port) || !int_argument(env, values[3], "isUdp", &udp))
+	int32_t port;
+	struct listen_request request = {.result = -1};
+	if (!arguments(env, info, 4, values) || !fd_argument(env, values[0], "netnsFd", &request.netns_fd) ||
+	    !int_argument(env, values[2], "port", 0, 65535, &port) ||
+	    !address_argument(env, values[1], (uint16_t)port, &request) || !protocol_argument(env, values[3], &request.type))
 		return NULL;
-	if (napi_get_value_string_utf8(env, values[1], text, sizeof text, NULL) != napi_ok || port < 0 || port > 65535) {
-		napi_throw_type_error(env, NULL, "address and port are invalid");
-		return NULL;
-	}
-	struct listen_request request = {.netns_fd = netns, .type = udp ? SOCK_DGRAM : SOCK_STREAM, .result = -1};
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&request.address;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&request.address;
-	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)port);
-		request.address_length = sizeof *v4;
-	} else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
-		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)port);
-		request.address_length = sizeof *v6;
-	} else {
-		napi_throw_type_error(env, NULL, "address is neither IPv4 nor IPv6");
-		return NULL;
-	}
-	request.family = request.address.ss_family;
 	pthread_t thread;
-	int error = pthread_create(&thread, NULL, listen_thread, &request);
+	int error = start_thread(&thread, listen_thread, &request);
 	if (error != 0)
 		return fail(env, "pthread_create", error);
 	pthread_join(thread, NULL);
 	return request.result < 0 ? fail(env, request.call, request.error) : integer(env, request.result);
 }
 
-/* originalDestination(fd) -> [address, port]: where a redirected connection wanted to go */
+/* originalDestination(fd) -> { address, port }: where a redirected connection wanted to go */
 static napi_value original_destination(napi_env env, napi_callback_info info)
 {
-	napi_value values[1];
+	napi_value values[1], result, address;
 	int32_t fd;
-	if (!arguments(env, info, 1, values) || !int_argument(env, values[0], "fd", &fd))
+	int family;
+	if (!arguments(env, info, 1, values) || !fd_argument(env, values[0], "fd", &fd))
 		return NULL;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-	socklen_t length = sizeof v4;
+	struct sockaddr_storage original;
+	socklen_t length = sizeof family;
 	char text[INET6_ADDRSTRLEN];
-	uint16_t port;
-	if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &v4, &length) == 0) {
-		inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
-		port = ntohs(v4.sin_port);
-	} else {
-		length = sizeof v6;
-		if (getsockopt(fd, SOL_IPV6, IP6T_ORIGINAL_DST, &v6, &length) < 0)
-			return fail(env, "getsockopt", errno);
-		inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
-		port = ntohs(v6.sin6_port);
-	}
-	napi_value pair, address;
-	napi_create_array_with_length(env, 2, &pair);
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) < 0)
+		return fail(env, "getsockopt", errno);
+	bool is_v6 = family == AF_INET6;
+	length = is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	if (getsockopt(fd, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IP6T_ORIGINAL_DST : SO_ORIGINAL_DST, &original, &length) < 0)
+		return fail(env, "getsockopt", errno);
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&original;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&original;
+	if (inet_ntop(family, is_v6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr, text, sizeof text) == NULL)
+		return fail(env, "inet_ntop", errno);
+	napi_create_object(env, &result);
 	napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &address);
-	napi_set_element(env, pair, 0, address);
-	napi_set_element(env, pair, 1, integer(env, port));
-	return pair;
+	napi_set_named_property(env, result, "address", address);
+	napi_set_named_property(env, result, "port", integer(env, ntohs(is_v6 ? v6->sin6_port : v4->sin_port)));
+	return result;
 }
 
 NAPI_MODULE_INIT()

@@ -1,19 +1,29 @@
-/** The typed face of native/addon: the calls that Node lacks. Errors carry the errno name as `code`. */
+/**
+ * The typed face of native/addon: the calls that Node lacks. What the kernel refuses is thrown as Node's own calls throw it,
+ * an Error with `code` (the errno name) and `syscall`; an argument that is not what it should be, as a TypeError.
+ */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { SallyportError } from '../errors/error.ts';
 
+/** Every fd that is returned is close-on-exec and the caller's to close. */
 interface Addon {
   pidfdOpen(pid: number): number;
+  /** @returns false when the process has ended */
   pidfdSendSignal(fd: number, signal: number): boolean;
+  /** Counts from 0, never blocks. */
   eventfd(): number;
   socketPair(): [number, number];
+  /** Once per process; `readiness.ts` is its only caller, and the only one of `watch` and `unwatch`. */
   startWatching(callback: (token: number) => void): void;
+  /** One-shot. @param token 1…2³¹−1, given back when `fd` is readable */
   watch(fd: number, token: number): void;
   unwatch(fd: number): void;
-  listenInNetns(netnsFd: number, address: string, port: number, isUdp: number): number;
-  originalDestination(fd: number): [string, number];
+  /** A bound socket (tcp: listening) in another network namespace, for `listen({ fd })`. @param port 0: any free one */
+  listenInNetns(netnsFd: number, address: string, port: number, protocol: 'tcp' | 'udp'): number;
+  /** Where an accepted connection wanted to go before netfilter redirected it; throws ENOENT when it was not. */
+  originalDestination(fd: number): { address: string; port: number };
 }
 
 /** @returns the path of a built native program. @throws SallyportError `native_missing` */
@@ -25,6 +35,7 @@ export function nativeFile(name: 'launch' | 'init' | 'sallyport.node'): string {
 
 let loaded: Addon | undefined;
 
+/** @throws SallyportError `native_missing` */
 export function addon(): Addon {
   loaded ??= createRequire(import.meta.url)(nativeFile('sallyport.node')) as Addon;
   return loaded;

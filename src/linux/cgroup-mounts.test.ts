@@ -29,6 +29,11 @@ describe('cgroup mounts', () => {
     });
   });
 
+  it('named hierarchies, and paths that mountinfo had to escape', () => {
+    const named = '40 31 0:37 / /sys/fs/c\\040group/e rw - cgroup cgroup rw,xattr,name=elogind';
+    expect([...parseCgroupMounts(named).v1]).toEqual([['name=elogind', '/sys/fs/c group/e']]);
+  });
+
   it('takes no other mount for one, and an empty or odd text for none', () => {
     const other = '24 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\nnonsense\n';
     expect(parseCgroupMounts(other)).toMatchObject({ mode: 'v2' });

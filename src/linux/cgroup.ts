@@ -12,13 +12,20 @@ import { whenReadable } from './readiness.ts';
 import type { Cgroup, CgroupTree, CgroupUsage } from './types.ts';
 
 const parent = 'sallyport';
-const pidsLookMs = 200;
+const pidsLookMs = 100;
+const freezeDeadlineMs = 5_000;
 const oomLooksMs = [0, 5, 20, 100, 500, 2_000];
 const removeTries = 100;
 
-/** @param namespace one folder name that keeps the sandboxes of one home apart */
-export function openCgroupTree(namespace: string): CgroupTree {
-  const mounts = parseCgroupMounts(readFileSync('/proc/self/mountinfo', 'utf8'));
+/**
+ * @param namespace one folder name that keeps the sandboxes of one home apart
+ * @param mountinfo the text of /proc/self/mountinfo, for tests of hosts unlike this one
+ */
+export function openCgroupTree(
+  namespace: string,
+  mountinfo = readFileSync('/proc/self/mountinfo', 'utf8'),
+): CgroupTree {
+  const mounts = parseCgroupMounts(mountinfo);
   const roots = [...new Set([...mounts.v1.values(), ...(mounts.v2 === undefined ? [] : [mounts.v2])])];
   return {
     mode: mounts.mode,
@@ -61,20 +68,37 @@ class SandboxCgroup implements Cgroup {
         onLimit(limit);
       }
     };
-    // the one that can fail first: the other holds a timer
-    const stops = [this.#watchOom(look), this.#watchPids(look)];
-    return () => {
-      for (const stop of stops) stop();
+    const stops: (() => void)[] = [];
+    const stop = (): void => {
+      for (const one of stops.splice(0)) one();
     };
+    try {
+      stops.push(this.#watchOom(look));
+      stops.push(this.#watchPids(look));
+    } catch (error) {
+      stop();
+      throw error;
+    }
+    // a limit that was met before the watch began notifies nobody any more
+    const first = setImmediate(look);
+    stops.push(() => clearImmediate(first));
+    return stop;
   }
 
   async freeze(): Promise<void> {
-    if (this.#isV2()) writeFileSync(this.#file('memory', 'cgroup.freeze'), '1');
-    else writeFileSync(this.#file('freezer', 'freezer.state'), 'FROZEN');
+    const until = performance.now() + freezeDeadlineMs;
+    while (!this.#freezeOnce()) {
+      if (performance.now() > until) {
+        await this.thaw();
+        const seconds = freezeDeadlineMs / 1000;
+        throw new SallyportError('deadline', `Cannot freeze ${this.ociPath}: not all stand still after ${seconds} s`);
+      }
+      await sleep(2);
+    }
   }
 
   async thaw(): Promise<void> {
-    if (this.#isV2()) writeFileSync(this.#file('memory', 'cgroup.freeze'), '0');
+    if (this.#isV2()) writeFileSync(this.#file('pids', 'cgroup.freeze'), '0');
     else writeFileSync(this.#file('freezer', 'freezer.state'), 'THAWED');
   }
 
@@ -98,10 +122,25 @@ class SandboxCgroup implements Cgroup {
     for (const root of this.#roots) await removeTree(join(root, this.ociPath));
   }
 
+  /**
+   * The kernel freezes in the background. v1 asks for the order to be given again while it says FREEZING
+   * (freezer-subsystem.rst). @returns true when every process stands still
+   */
+  #freezeOnce(): boolean {
+    if (this.#isV2()) {
+      writeFileSync(this.#file('pids', 'cgroup.freeze'), '1');
+      return readKey(this.#file('pids', 'cgroup.events'), 'frozen') === 1;
+    }
+    writeFileSync(this.#file('freezer', 'freezer.state'), 'FROZEN');
+    return readText(this.#file('freezer', 'freezer.state')) === 'FROZEN';
+  }
+
   /** @returns true while something is left */
   #killOnce(): boolean {
     const pids = this.pids();
     if (pids.length === 0) return false;
+    // Linux 5.14: one write ends all, those that fork meanwhile too
+    if (this.#isV2() && tryWrite(this.#file('pids', 'cgroup.kill'), '1')) return true;
     // a frozen process does not die before it is thawed
     if (!this.#isV2() && readText(this.#file('freezer', 'freezer.state')) !== 'THAWED')
       tryWrite(this.#file('freezer', 'freezer.state'), 'THAWED');
@@ -267,11 +306,14 @@ function readText(file: string): string {
   }
 }
 
-function tryWrite(file: string, text: string): void {
+/** @returns false where the file is not there; never makes one */
+function tryWrite(file: string, text: string): boolean {
   try {
-    writeFileSync(file, text);
+    writeFileSync(file, text, { flag: 'r+' });
+    return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+    throw error;
   }
 }
 

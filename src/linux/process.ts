@@ -4,13 +4,18 @@ import { addon } from './addon.ts';
 import { whenReadable } from './readiness.ts';
 import type { ProcessHandle } from './types.ts';
 
-/** @throws Error with code ESRCH when there is no such process */
+/**
+ * @returns a handle that has to be closed; after that `signal` is false and `ended` stays as it is
+ * @throws Error with code ESRCH when there is no such process
+ */
 export function openProcess(pid: number): ProcessHandle {
   const fd = addon().pidfdOpen(pid);
-  let stop: () => void = () => undefined;
+  let settle: () => void = () => undefined;
   const ended = new Promise<void>((resolve) => {
-    stop = whenReadable(fd, resolve);
+    settle = resolve;
   });
+  // a pidfd is readable once the process is a zombie (pidfd_open(2))
+  const stop = watchOrClose(fd, settle);
   let isOpen = true;
   return {
     pid,
@@ -23,4 +28,13 @@ export function openProcess(pid: number): ProcessHandle {
       closeSync(fd);
     },
   };
+}
+
+function watchOrClose(fd: number, listener: () => void): () => void {
+  try {
+    return whenReadable(fd, listener);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
 }

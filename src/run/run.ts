@@ -3,9 +3,9 @@
  * copied out, its record written. The sandbox is gone when this returns, however it went.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { release } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { SandboxRequest } from '../admission/grant.ts';
 import { parseArtifactPattern } from '../artifacts/artifact-match.ts';
 import { type ExportResult, exportArtifacts } from '../artifacts/export.ts';
@@ -195,7 +195,7 @@ function newRunId(at: Date): string {
 async function makeRunFolder(outputFolder: string, runId: string): Promise<string> {
   const folder = join(resolve(outputFolder), runId);
   try {
-    await mkdir(resolve(outputFolder), { recursive: true });
+    await makeFolders(resolve(outputFolder));
     await mkdir(folder);
     return folder;
   } catch (error) {
@@ -203,6 +203,20 @@ async function makeRunFolder(outputFolder: string, runId: string): Promise<strin
     if (code === 'ENOSPC')
       throw new SallyportError('host_disk_full', `Cannot make ${folder}: no space left`, { cause: error });
     throw new SallyportError('output_folder', `Cannot make the run's folder ${folder}: ${code}`, { cause: error });
+  }
+}
+
+/** One by one: Node's own recursive mkdir never comes back where a parent cannot hold folders (/proc). */
+async function makeFolders(path: string): Promise<void> {
+  try {
+    await mkdir(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    if (code !== 'ENOENT' || dirname(path) === path || (await stat(dirname(path)).catch(() => undefined)) !== undefined)
+      throw error;
+    await makeFolders(dirname(path));
+    await mkdir(path);
   }
 }
 
