@@ -1,5 +1,6 @@
 /** `npm run bench [-- name …]`: runs the measures one after the other; BENCH_SCALE=0.1 shortens them for a look. */
 import { churn } from './churn.ts';
+import { decisions } from './decisions.ts';
 import { density } from './density.ts';
 import { exec } from './exec.ts';
 import { streaming } from './streaming.ts';
@@ -14,6 +15,7 @@ const measures: Readonly<Record<string, () => Promise<void>>> = {
   streaming: () => streaming(Math.min(times(5), 5)),
   density: () => density(times(200)),
   churn: () => churn(times(500)),
+  decisions: () => decisions(times(20_000)),
 };
 
 const wanted = process.argv.slice(2);

@@ -20,7 +20,8 @@ import { type Api, home } from './daemon.ts';
 interface OciConfig {
   process: { args: string[]; user: { uid: number; gid: number } };
   root: { path: string };
-  linux: { cgroupsPath: string; uidMappings: { hostID: number }[] };
+  mounts: object[];
+  linux: { cgroupsPath: string; uidMappings: { hostID: number }[]; namespaces: { type: string; path?: string }[] };
 }
 
 export class BareRuntime {
@@ -47,6 +48,14 @@ export class BareRuntime {
     config.process.args = ['/usr/bin/node', '-v'];
     config.process.user = { uid: 1000, gid: 1000 };
     config.root.path = join(folder, 'rootfs');
+    // the runtime makes what our launcher brings along: the network namespace and its sysfs
+    config.linux.namespaces = config.linux.namespaces.map(({ type }) => ({ type }));
+    config.mounts.push({
+      destination: '/sys',
+      type: 'sysfs',
+      source: 'sysfs',
+      options: ['nosuid', 'noexec', 'nodev', 'ro'],
+    });
     config.linux.cgroupsPath = `/sallyport-bench-${runtime}`;
     writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
     const base = config.linux.uidMappings[0]?.hostID ?? 0;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netfilter_ipv4.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -247,6 +248,30 @@ static napi_value unwatch(napi_env env, napi_callback_info info)
 	return NULL;
 }
 
+/* unshare changes the calling thread only, as setns does: a thread of its own makes the namespace, and its fd keeps it. */
+struct netns_request {
+	int result, error;
+};
+static void *netns_thread(void *data)
+{
+	struct netns_request *request = data;
+	request->result = unshare(CLONE_NEWNET) < 0 ? -1 : open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	request->error = errno;
+	return NULL;
+}
+/* newNetns() -> fd of a network namespace in which nothing is up */
+static napi_value new_netns(napi_env env, napi_callback_info info)
+{
+	(void)info;
+	struct netns_request request = {.result = -1};
+	pthread_t thread;
+	int error = start_thread(&thread, netns_thread, &request);
+	if (error != 0)
+		return fail(env, "pthread_create", error);
+	pthread_join(thread, NULL);
+	return request.result < 0 ? fail(env, "unshare", request.error) : integer(env, request.result);
+}
+
 struct listen_request {
 	int netns_fd;
 	int type;
@@ -263,9 +288,9 @@ static int listen_step(struct listen_request *request)
 	if (setns(request->netns_fd, CLONE_NEWNET) < 0)
 		return -1;
 	request->call = "socket";
-	int fd = socket(family, request->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
+	int fd = socket(family, request->type | SOCK_CLOEXEC | SOCK_NONBLOCK, family == AF_NETLINK ? NETLINK_NETFILTER : 0);
+	if (fd < 0 || family == AF_NETLINK)
+		return fd;
 	/* an IPv6 socket that took IPv4 too would keep the IPv4 one off its port */
 	if ((request->call = "setsockopt", setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) == 0 &&
 	    (family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) == 0) &&
@@ -339,6 +364,21 @@ static napi_value listen_in_netns(napi_env env, napi_callback_info info)
 	return request.result < 0 ? fail(env, request.call, request.error) : integer(env, request.result);
 }
 
+/* netfilterInNetns(netnsFd) -> fd of a netlink socket to the namespace's netfilter, to be read and written as a file */
+static napi_value netfilter_in_netns(napi_env env, napi_callback_info info)
+{
+	napi_value values[1];
+	struct listen_request request = {.result = -1, .type = SOCK_RAW, .address.ss_family = AF_NETLINK};
+	if (!arguments(env, info, 1, values) || !fd_argument(env, values[0], "netnsFd", &request.netns_fd))
+		return NULL;
+	pthread_t thread;
+	int error = start_thread(&thread, listen_thread, &request);
+	if (error != 0)
+		return fail(env, "pthread_create", error);
+	pthread_join(thread, NULL);
+	return request.result < 0 ? fail(env, request.call, request.error) : integer(env, request.result);
+}
+
 /* originalDestination(fd) -> { address, port }: where a redirected connection wanted to go */
 static napi_value original_destination(napi_env env, napi_callback_info info)
 {
@@ -380,7 +420,9 @@ NAPI_MODULE_INIT()
 		{"startWatching", start_watching},
 		{"watch", watch_},
 		{"unwatch", unwatch},
+		{"newNetns", new_netns},
 		{"listenInNetns", listen_in_netns},
+		{"netfilterInNetns", netfilter_in_netns},
 		{"originalDestination", original_destination},
 	};
 	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {

@@ -45,6 +45,8 @@ struct plan {
 	int drop_count;
 	unsigned int kept[MAX_KEPT];
 	int kept_count;
+	int netns;
+	const char *netns_place;
 	bool nosuid;
 	char **command;
 };
@@ -140,6 +142,14 @@ static void take_kept(struct plan *plan, const char *value, const char *option)
 	plan->kept[plan->kept_count++] = fd;
 }
 
+/* An open network namespace, and the file over which it is bound for the runtime to find. */
+static void take_netns(struct plan *plan, char *value, const char *option)
+{
+	char *place = split(value, option);
+	once(&plan->netns_place, place, option);
+	plan->netns = (int)number(value, option, INT_MAX);
+}
+
 static void take(struct plan *plan, const char *option, char *value)
 {
 	if (strcmp(option, "--target") == 0) once(&plan->target, value, option);
@@ -151,6 +161,7 @@ static void take(struct plan *plan, const char *option, char *value)
 	else if (strcmp(option, "--bind") == 0) take_bind(plan, value, option);
 	else if (strcmp(option, "--drop-mount") == 0) append(plan->drops, &plan->drop_count, MAX_DROPS, value, option);
 	else if (strcmp(option, "--keep-fd") == 0) take_kept(plan, value, option);
+	else if (strcmp(option, "--netns") == 0) take_netns(plan, value, option);
 	else refuse(option, "unknown option");
 }
 
@@ -186,6 +197,20 @@ static void leave_mount_namespace(const struct plan *plan)
 	for (int i = 0; i < plan->drop_count; i++)
 		if (umount2(plan->drops[i], MNT_DETACH) < 0 && errno != EINVAL)
 			die("drop", plan->drops[i]);
+}
+
+/*
+ * The namespace is entered here, so that the sysfs below is its own, and bound over a file that the runtime is told of: were
+ * it not there, the runtime would find a plain file and refuse, never take the host's network.
+ */
+static void enter_netns(const struct plan *plan)
+{
+	char path[64];
+	if (plan->netns_place == NULL)
+		return;
+	must(setns(plan->netns, CLONE_NEWNET), "netns", "enter");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", plan->netns);
+	must(mount(path, plan->netns_place, NULL, MS_BIND, NULL), "netns", plan->netns_place);
 }
 
 static void write_map(pid_t pid, const char *file, const char *map)
@@ -364,6 +389,21 @@ static void make_binds(const struct plan *plan, int userns)
 	}
 }
 
+/*
+ * The kernel lets only the owner of a network namespace mount a sysfs of it (kobj_ns_current_may_mount), and root inside does
+ * not own his: so it is mounted here. It shows the interfaces of the namespace that was entered.
+ */
+static void make_sysfs(const struct plan *plan)
+{
+	char path[64];
+	if (plan->netns_place == NULL)
+		return;
+	int target = open_bind_target(plan, "sys");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", target);
+	must(mount("sysfs", path, "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "sysfs", plan->target);
+	close(target);
+}
+
 /* What our caller blocked or ignored would be inherited through the runtime by PID 1. */
 static void reset_signals(void)
 {
@@ -397,9 +437,11 @@ int main(int argc, char **argv)
 	/* folders get the modes that are written here, whatever our caller's mask */
 	umask(022);
 	leave_mount_namespace(&plan);
+	enter_netns(&plan);
 	int userns = user_namespace(&plan);
 	make_upper(&plan);
 	make_overlay(&plan, userns);
+	make_sysfs(&plan);
 	make_binds(&plan, userns);
 	reset_signals();
 	close_all_others(&plan);

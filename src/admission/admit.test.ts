@@ -56,7 +56,7 @@ describe('a request that asks for nothing', () => {
       isolation: { tier: 'container', root: false },
       image: { name: 'base', digest: images.get('base') },
       files: { workdir: '/home/user', inputBytes: 1024 ** 3, inputFiles: 10_000 },
-      network: { mode: 'none' },
+      network: { mode: 'deny' },
       packages: { mode: 'none' },
       secrets: { mode: 'none' },
       limits: analysis.limits,
@@ -237,7 +237,7 @@ describe('what stands in the way', () => {
   test.each([
     ['no object', null, 'request'],
     ['no class', {}, 'request.class'],
-    ['an unknown key', { class: 'analysis', network: 'all' }, 'request'],
+    ['an unknown key', { class: 'analysis', egress: 'all' }, 'request'],
     ['an unknown limit', { class: 'analysis', limits: { gpus: 1 } }, 'request.limits'],
     ['a human unit', { class: 'analysis', limits: { memoryBytes: '1GiB' } }, 'request.limits.memoryBytes'],
     ['NaN', { class: 'analysis', limits: { memoryBytes: Number.NaN } }, 'request.limits.memoryBytes'],
@@ -448,6 +448,7 @@ describe('docs/permission-matrix.md', () => {
     [{ class: 'analysis', root: true, limits: { memoryBytes: 2_147_483_648 } }, facts],
     [{ class: 'coding', tier: 'process' }, facts],
     [{ class: 'analysis', env: { LD_PRELOAD: '/tmp/x.so' } }, facts],
+    [{ class: 'analysis', network: { hosts: ['api.example'] } }, facts],
     [{ class: 'analysis', limits: { execMs: 120_000 }, lifetime: { wallMs: 60_000 } }, facts],
     [{ class: 'build' }, { images: new Map() }],
   ])('quotes the refusal of %j as it is', (request, having) => {

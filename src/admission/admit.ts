@@ -7,6 +7,7 @@ import { SallyportError } from '../errors/error.ts';
 import { deepFreeze } from './freeze.ts';
 import type { Grant, GrantLifetime, GrantLimits, SandboxRequest, StampedGrant, Tier } from './grant.ts';
 import { imageOf, type Violation, violationsOf } from './narrow.ts';
+import { narrowed } from './narrow-network.ts';
 import { findClass, type JobClass, type Policy } from './policy.ts';
 import { type Problem, problemsOf, showProblem } from './problems.ts';
 import { requestSchema } from './request-schema.ts';
@@ -123,7 +124,7 @@ function buildGrant(policy: Policy, job: JobClass, request: SandboxRequest, tier
     isolation: { tier, root: job.isolation.root && request.root !== false },
     image,
     files: job.files,
-    network: job.network,
+    network: narrowed(job.network, request.network),
     packages: job.packages,
     secrets: job.secrets,
     limits: execWithinWall({ ...job.limits, ...request.limits }, lifetime.wallMs),

@@ -3,6 +3,8 @@
  * by the sha256 of its canonical JSON on everything that follows from it (invariant 4).
  */
 
+import type { NetworkGrant, NetworkRequest } from './network.ts';
+
 /** Isolation tiers, weakest first. Later parts add `gvisor` and `microvm`. */
 export const tiers = ['process', 'container'] as const;
 export type Tier = (typeof tiers)[number];
@@ -51,7 +53,7 @@ export interface Grant {
     readonly inputBytes: number;
     readonly inputFiles: number;
   };
-  readonly network: { readonly mode: 'none' };
+  readonly network: NetworkGrant;
   readonly packages: { readonly mode: 'none' };
   readonly secrets: { readonly mode: 'none' };
   readonly limits: GrantLimits;
@@ -80,6 +82,8 @@ export interface SandboxRequest {
   readonly image?: string;
   readonly limits?: Partial<GrantLimits>;
   readonly lifetime?: Partial<GrantLifetime>;
+  /** What is left of the class's network: nothing, or these of its rules and hosts. */
+  readonly network?: NetworkRequest;
   /** Additional environment variables; names must match the class's `env.allow`. */
   readonly env?: Readonly<Record<string, string>>;
 }

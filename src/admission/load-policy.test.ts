@@ -72,7 +72,7 @@ describe('loading a policy', () => {
     expect(policy.classes.map((job) => job.name)).toEqual(['analysis', 'coding', 'evaluation', 'build']);
     for (const job of policy.classes) {
       expect(job.isolation).toMatchObject({ tier: 'container', root: false });
-      expect([job.network, job.packages, job.secrets]).toEqual([{ mode: 'none' }, { mode: 'none' }, { mode: 'none' }]);
+      expect([job.network, job.packages, job.secrets]).toEqual([{ mode: 'deny' }, { mode: 'none' }, { mode: 'none' }]);
     }
     const atLeast = policy.classes.map((job) => job.isolation.atLeast);
     expect(atLeast).toEqual(['process', 'container', 'process', 'container']);
@@ -85,10 +85,22 @@ describe('loading a policy', () => {
     expect(job).toMatchObject({ name: 'install', isolation: { root: true } });
 
     const mistaken = example
-      .replace('network: none', 'network: { allow: [example.com] }')
+      .replace('network: deny', 'network: none')
       .replace('openFiles:', 'ram: 1GiB\n      openFiles:')
       .replace('wall: 15m', 'wall: 30');
     const quoted = / {4}(Cannot use policy policy\.yaml: [\s\S]*?)\n\n## /.exec(page)?.[1] ?? 'nothing quoted';
     expect(() => parsePolicy(mistaken, 'policy.yaml')).toThrow(quoted.replaceAll('\n    ', '\n'));
+  });
+
+  test('the network of docs/permission-matrix.md is one', async () => {
+    const page = await readFile(new URL('../../docs/permission-matrix.md', import.meta.url), 'utf8');
+    const [, example = ''] = /```yaml\n(network:\n[\s\S]*?)```/.exec(page) ?? [];
+    const column = example.trimEnd().replaceAll('\n', '\n    ');
+    const text = (await readFile(shipped, 'utf8')).replace('network: deny', column);
+    const [job] = parsePolicy(text, 'docs').classes;
+    expect(job?.network).toMatchObject({ mode: 'allow', phases: ['install', 'locked'] });
+    expect(job?.network.mode === 'allow' && job.network.rules.map(({ id }) => id)).toEqual([
+      ...['packages', 'code', 'model', 'telemetry', 'database', 'database-net', 'no-uploads'],
+    ]);
   });
 });

@@ -12,7 +12,7 @@ describe('the table', () => {
     expect(headers).toEqual(['', 'analysis', 'coding', 'evaluation', 'build']);
     expect(rows.find(([key]) => key === 'limits.memory')).toEqual(['limits.memory', '1GiB', '2GiB', '1GiB', '4GiB']);
     expect(rows.find(([key]) => key === 'lifetime.wall')).toEqual(['lifetime.wall', '15m', '4h', '30m', '2h']);
-    expect(rows.find(([key]) => key === 'network')).toEqual(['network', 'none', 'none', 'none', 'none']);
+    expect(rows.find(([key]) => key === 'network')).toEqual(['network', 'deny', 'deny', 'deny', 'deny']);
     expect(new Set(rows.map(([key]) => key)).size).toBe(rows.length);
     for (const row of rows) expect(row).toHaveLength(headers.length);
   });
@@ -23,6 +23,53 @@ describe('the table', () => {
       Array.isArray(value) || 'mode' in value ? [column] : Object.keys(value).map((key) => `${column}.${key}`),
     );
     expect(matrixTable(policy).rows).toHaveLength(cells.length);
+  });
+});
+
+describe('the network', () => {
+  const network = [
+    'network:',
+    '      mode: observe',
+    '      phases: [install, locked]',
+    '      budget: { connections: 100, down: 1GiB }',
+    '      rules:',
+    '        - { id: pypi, hosts: [pypi.example, "*.files.example"], methods: [GET, HEAD], paths: [/simple/**], phases: [install] }',
+    '        - { id: api, hosts: [api.example], budget: { up: 1MiB }, bandwidth: { down: 10MiB } }',
+    '        - { id: pinned, hosts: [p.example], inspect: never, noSni: true, ech: true }',
+    '        - { id: db, cidrs: [10.0.0.0/24], private: true, ports: [5432, 6000-6010] }',
+    '        - { id: no, hosts: [old.files.example], verdict: deny }',
+    '        - { id: no-mail, cidrs: [0.0.0.0/0], ports: [25], verdict: deny }',
+  ].join('\n');
+  const open = parsePolicy(shipped.replace('network: deny', network), 'p.yaml');
+  const [, cell = ''] = matrixTable(open).rows.find(([key]) => key === 'network') ?? [];
+
+  test('is a mode, what holds for all rules, and a line a rule', () => {
+    expect(cell.split('\n')).toEqual([
+      'observe',
+      'phases install → locked',
+      'in all connections 100 down 1GiB',
+      '- pypi: allow https pypi.example *.files.example port 443, GET HEAD, /simple/**, opened, phase install',
+      '- api: allow https api.example port 443, sealed, at most up 1MiB, down 10MiB/s',
+      '- pinned: allow https p.example port 443, without server name, with encrypted hello, sealed',
+      '- db: allow tcp 10.0.0.0/24 (private) port 5432 6000-6010',
+      '- no: deny old.files.example any port',
+      '- no-mail: deny 0.0.0.0/0 port 25',
+    ]);
+  });
+
+  test('says it when there is no rule', () => {
+    const empty = parsePolicy(shipped.replace('network: deny', 'network: { mode: allow, rules: [] }'), 'p.yaml');
+    expect(matrixTable(empty).rows.find(([key]) => key === 'network')?.[1]).toBe('allow, no rule');
+  });
+
+  test('is drawn whole, a thousand rules too', () => {
+    const rules = Array.from({ length: 1000 }, (_, index) => `{ hosts: [h${index}.example] }`).join(', ');
+    const many = parsePolicy(shipped.replace('network: deny', `network: { mode: allow, rules: [${rules}] }`), 'p.yaml');
+    expect(renderMatrix(many, { width: 200 })).toContain('- rule-1000: allow https h999.example');
+  });
+
+  test('is whole in the JSON', () => {
+    expect(matrixJson(open)).toHaveProperty('classes.analysis.network', open.classes[0]?.network);
   });
 });
 

@@ -4,6 +4,7 @@
  */
 import Table from 'cli-table3';
 import type { Grant } from './grant.ts';
+import { networkLines } from './matrix-network.ts';
 import type { JobClass, Policy } from './policy.ts';
 import {
   artifactQuantities,
@@ -41,7 +42,7 @@ const matrixRows: readonly MatrixRow[] = [
   { key: 'image.allow', show: (job) => listed(job.image.allow) },
   { key: 'files.workdir', show: (job) => job.files.workdir },
   ...amountRows('files', fileQuantities, (job) => job.files),
-  { key: 'network', show: (job) => job.network.mode },
+  { key: 'network', show: (job) => networkLines(job.network).join('\n') },
   { key: 'packages', show: (job) => job.packages.mode },
   { key: 'secrets', show: (job) => job.secrets.mode },
   ...amountRows('limits', limitQuantities, (job) => job.limits),

@@ -12,6 +12,13 @@ export function isClassName(text: string): boolean {
   return /^[a-z][a-z0-9-]{0,31}$/.test(text);
 }
 
+export const networkNameRule = 'a small letter or a digit, then at most 63 of them and "-"';
+
+/** The id of a network rule, or the name of a phase. */
+export function isNetworkName(text: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{0,63}$/.test(text);
+}
+
 export function isImageName(text: string): boolean {
   return /^[a-z0-9][a-z0-9._-]{0,63}$/.test(text);
 }

@@ -4,6 +4,7 @@
  */
 import type { GrantLifetime, GrantLimits, SandboxRequest } from './grant.ts';
 import { isEnvAllowed } from './names.ts';
+import { reasonsAgainst } from './narrow-network.ts';
 import { hostImage, type JobClass, tierRank } from './policy-schema.ts';
 import { enumerate } from './problems.ts';
 import { lifetimeQuantities, limitQuantities, type Quantity, showAmount } from './quantities.ts';
@@ -21,6 +22,7 @@ export function violationsOf(job: JobClass, request: SandboxRequest): Violation[
     ...tierViolations(job, request),
     ...imageViolations(job, request),
     ...amountViolations(job, 'limits', limitQuantities, job.limits, request.limits ?? {}),
+    ...networkViolations(job, request),
     ...envViolations(job, request),
     ...amountViolations(job, 'lifetime', lifetimeQuantities, job.lifetime, request.lifetime ?? {}),
   ];
@@ -74,6 +76,11 @@ function amountViolations<Amounts extends GrantLimits | GrantLifetime>(
 
 function typedKeys<Key extends string>(table: Readonly<Record<Key, unknown>>): Key[] {
   return Object.keys(table) as Key[];
+}
+
+function networkViolations(job: JobClass, request: SandboxRequest): Violation[] {
+  const reasons = request.network === undefined ? [] : reasonsAgainst(job.network, request.network);
+  return reasons.map((reason) => ({ rule: `classes.${job.name}.network`, reason }));
 }
 
 function envViolations(job: JobClass, request: SandboxRequest): Violation[] {

@@ -2,9 +2,7 @@
  * The shape of a policy file: one row a job class, every column required, no key that is not known (CX-01), no entry
  * that allows everything (CX-03). Human units become numbers here, and nowhere else.
  */
-import { z } from 'zod';
-import { readBytes } from '../units/bytes.ts';
-import { readDuration } from '../units/duration.ts';
+import { amount, list, named, oneOf, text, yesOrNo } from './cells.ts';
 import { type Grant, type GrantLifetime, type GrantLimits, type Tier, tiers } from './grant.ts';
 import {
   isClassName,
@@ -15,16 +13,9 @@ import {
   isImageName,
   isWorkdir,
 } from './names.ts';
+import { network } from './network-schema.ts';
 import { cell, row, seen } from './problems.ts';
-import {
-  artifactQuantities,
-  fileQuantities,
-  lifetimeQuantities,
-  limitQuantities,
-  type Quantity,
-  showAmount,
-  showRange,
-} from './quantities.ts';
+import { artifactQuantities, fileQuantities, lifetimeQuantities, limitQuantities, showAmount } from './quantities.ts';
 
 /** The image of the tier `process`: the host's own read-only /usr. */
 export const hostImage = 'host';
@@ -63,22 +54,6 @@ export function tierRank(tier: Tier): number {
   return tiers.indexOf(tier);
 }
 
-function amount(quantity: Quantity) {
-  const read = { bytes: readBytes, ms: readDuration, count: readCount }[quantity.unit];
-  return cell(showRange(quantity), (value) => {
-    const number = read(value);
-    return number !== undefined && number >= quantity.min && number <= quantity.max ? number : undefined;
-  });
-}
-
-function readCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
-}
-
-function text(allowed: string, accepts: (value: string) => boolean) {
-  return cell(allowed, (value) => (typeof value === 'string' && accepts(value) ? value : undefined));
-}
-
 /** A column that this release knows only the closed form of. */
 function closed(what: string) {
   return cell(`none (this release has no ${what} to open; a sandbox has none)`, (value) =>
@@ -86,24 +61,7 @@ function closed(what: string) {
   );
 }
 
-function list<T extends z.ZodType>(item: T) {
-  return z.array(item, { error: (issue) => `${seen(issue.input)}; allowed: a list` });
-}
-
-/** An object with names of its own. zod's record steps over a key `__proto__` without a word, so it is refused first. */
-function named<T extends z.ZodType>(what: string, allowed: string, accepts: (name: string) => boolean, value: T) {
-  const name = z.string().refine(accepts, { error: `name not allowed; allowed: ${allowed}` });
-  const names = z.record(name, value, { error: (issue) => `${seen(issue.input)}; allowed: an object with ${what}` });
-  return z
-    .unknown()
-    .refine((input) => typeof input !== 'object' || input === null || !Object.hasOwn(input, '__proto__'), {
-      error: `name "__proto__" not allowed; allowed: ${allowed}`,
-    })
-    .pipe(names);
-}
-
-const tier = cell(tiers.join(' or '), (value) => tiers.find((candidate) => candidate === value));
-const yesOrNo = cell('true or false', (value) => (typeof value === 'boolean' ? value : undefined));
+const tier = oneOf(tiers);
 const imageName = text('the name of an image: small letters, digits, ".", "_" and "-"', isImageName);
 const classNameRule = 'a small letter, then at most 31 small letters, digits and "-"';
 const envNameRule = 'a letter or "_", then letters, digits and "_"';
@@ -155,7 +113,7 @@ const classRow = row({
     inputBytes: amount(fileQuantities.inputBytes),
     inputFiles: amount(fileQuantities.inputFiles),
   }),
-  network: closed('network rules'),
+  network,
   packages: closed('package endpoints'),
   secrets: closed('secret bindings'),
   limits,

@@ -9,7 +9,7 @@ import { sha256Hex } from '../digest/digest.ts';
 import { SallyportError } from '../errors/error.ts';
 import { deepFreeze } from './freeze.ts';
 import { type JobClass, policySchema } from './policy-schema.ts';
-import { policyBytes, readYaml } from './policy-yaml.ts';
+import { type LineOf, policyBytes, readYaml } from './policy-yaml.ts';
 import { problemsOf, showProblem } from './problems.ts';
 
 export type { JobClass } from './policy-schema.ts';
@@ -22,6 +22,15 @@ export interface Policy {
   readonly sha256: string;
   /** In the order of the file. */
   readonly classes: readonly JobClass[];
+  /** Where in the file the network rules stand; see {@link ruleLine}. */
+  readonly ruleLines: readonly RuleLine[];
+}
+
+interface RuleLine {
+  readonly class: string;
+  readonly rule: string;
+  /** From 1. */
+  readonly line: number;
 }
 
 /**
@@ -34,7 +43,16 @@ export function parsePolicy(text: string, source: string): Policy {
   const parsed = policySchema.safeParse(yaml.value);
   if (!parsed.success) throw invalid(source, problemsOf(parsed.error).map(showProblem));
   const classes = Object.entries(parsed.data.classes).map(([name, job]): JobClass => ({ name, ...job }));
-  return deepFreeze({ version: 1, source, sha256: sha256Hex(text), classes });
+  const ruleLines = classes.flatMap((job) => ruleLinesOf(job, yaml.lineOf));
+  return deepFreeze({ version: 1, source, sha256: sha256Hex(text), classes, ruleLines });
+}
+
+function ruleLinesOf({ name, network }: JobClass, lineOf: LineOf): RuleLine[] {
+  if (network.mode === 'deny') return [];
+  return network.rules.flatMap(({ id }, index) => {
+    const line = lineOf(['classes', name, 'network', 'rules', index]);
+    return line === undefined ? [] : [{ class: name, rule: id, line }];
+  });
 }
 
 /** @throws SallyportError `policy_unreadable`, `policy_invalid` */
@@ -44,6 +62,11 @@ export async function loadPolicy(path: string): Promise<Policy> {
 
 export function findClass(policy: Policy, name: string): JobClass | undefined {
   return policy.classes.find((job) => job.name === name);
+}
+
+/** The line of the policy's file in which a network rule begins. */
+export function ruleLine(policy: Policy, className: string, ruleId: string): number | undefined {
+  return policy.ruleLines.find((place) => place.class === className && place.rule === ruleId)?.line;
 }
 
 function invalid(source: string, problems: readonly string[]): SallyportError {

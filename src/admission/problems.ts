@@ -38,10 +38,20 @@ function short(text: string): string {
 
 /** One cell: a reader that returns undefined for what it does not accept. */
 export function cell<T>(allowed: string, read: (value: unknown) => T | undefined) {
-  return z.unknown().transform((value, context): T => {
+  return judgedCell((value): Reading<T> => {
     const result = read(value);
-    if (result !== undefined) return result;
-    context.addIssue({ code: 'custom', message: `${seen(value)}; allowed: ${allowed}` });
+    return result === undefined ? { allowed } : { value: result };
+  });
+}
+
+export type Reading<T> = { readonly value: T } | { readonly allowed: string };
+
+/** One cell whose reader says what is allowed in place of what it saw. */
+export function judgedCell<T>(read: (value: unknown) => Reading<T>) {
+  return z.unknown().transform((value, context): T => {
+    const reading = read(value);
+    if ('value' in reading) return reading.value;
+    context.addIssue({ code: 'custom', message: `${seen(value)}; allowed: ${reading.allowed}` });
     return z.NEVER;
   });
 }
@@ -59,7 +69,7 @@ function objectMessage(issue: z.core.$ZodRawIssue): string {
 }
 
 /** A message that names more than so many is no longer read, and a hostile request must not make it grow. */
-const mostProblems = 50;
+export const mostProblems = 50;
 
 /** Each problem once, in the order of the text; beyond {@link mostProblems}, how many more. */
 export function problemsOf(error: z.ZodError): Problem[] {
@@ -80,7 +90,7 @@ function messageOf(issue: z.core.$ZodIssue): string {
   return issue.issues[0]?.message ?? issue.message;
 }
 
-function showPath(path: readonly PropertyKey[]): string {
+export function showPath(path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, key) => {
     if (typeof key === 'number') return `${text}[${key}]`;
     const name = /^[A-Za-z0-9_-]{1,80}$/.test(String(key)) ? String(key) : short(JSON.stringify(String(key)));

@@ -5,6 +5,7 @@
 import { bytesGrammar, formatBytes } from '../units/bytes.ts';
 import { durationGrammar, formatDuration } from '../units/duration.ts';
 import type { Grant, GrantLifetime, GrantLimits } from './grant.ts';
+import type { NetworkBandwidth, NetworkBudget } from './network.ts';
 
 export interface Quantity {
   /** Key in the policy file. */
@@ -48,6 +49,20 @@ export const artifactQuantities = {
   bytes: { key: 'bytes', unit: 'bytes', min: 0, max: tebibyte },
   files: { key: 'files', unit: 'count', min: 0, max: 10_000_000 },
 } as const satisfies Record<keyof Grant['artifacts'], Quantity>;
+
+/** None is 0: what nothing may pass of needs no rule. */
+export const budgetQuantities = {
+  connections: { key: 'connections', unit: 'count', min: 1, max: 1_000_000_000 },
+  requests: { key: 'requests', unit: 'count', min: 1, max: 1_000_000_000 },
+  upBytes: { key: 'up', unit: 'bytes', min: 1, max: 1024 * tebibyte },
+  downBytes: { key: 'down', unit: 'bytes', min: 1, max: 1024 * tebibyte },
+} as const satisfies Record<keyof NetworkBudget, Quantity>;
+
+/** Bytes per second. */
+export const bandwidthQuantities = {
+  upBytesPerSecond: { key: 'up', unit: 'bytes', min: 1024, max: tebibyte },
+  downBytesPerSecond: { key: 'down', unit: 'bytes', min: 1024, max: tebibyte },
+} as const satisfies Record<keyof NetworkBandwidth, Quantity>;
 
 /** A value as the policy file writes it. */
 export function showAmount(value: number, quantity: Quantity): string {

@@ -86,6 +86,9 @@ describe('the command line', () => {
     [['create']],
     [['create', '--class', 'a', '--memory', 'lots']],
     [['create', '--class', 'a', '--env', 'novalue']],
+    [['create', '--class', 'a', '--network', 'allow']],
+    [['create', '--class', 'a', '--network', 'deny', '--allow-host', 'a.example']],
+    [['create', '--class', 'a', '--network', 'deny', '--network-rule', 'web']],
     [['cp', 'a', 'b']],
     [['shell', 'sb-0']],
     [['exec', '-t', 'sb-0', 'sh']],
@@ -133,6 +136,19 @@ describe('sandboxes', () => {
       },
       metadata: { task: '1' },
     });
+  });
+  it.each([
+    [['--network', 'deny'], 'deny'],
+    [['--allow-host', 'a.example', '--allow-host', '*.b.example'], { hosts: ['a.example', '*.b.example'] }],
+    [['--network-rule', 'web', '--allow-host', 'a.example'], { rules: ['web'], hosts: ['a.example'] }],
+  ])('are created with less network: %j', async (options, network) => {
+    const create = vi.spyOn(sandboxes, 'create');
+    expect((await sallyport(['create', '--class', 'coding', ...options])).status).toBe(0);
+    expect(create.mock.calls[0]?.[0]).toMatchObject({ request: { class: 'coding', network } });
+  });
+  it('are not created with a network that is none', async () => {
+    const { status, stderr } = await sallyport(['create', '--class', 'coding', '--allow-host', '*.com']);
+    expect([status, stderr]).toEqual([1, expect.stringContaining('body.network')]);
   });
   it('are listed within 80 columns', async () => {
     const { stdout } = await sallyport(['ls']);
@@ -340,7 +356,7 @@ describe('completion', () => {
   it('gives commands, options, choices and sandboxes', async () => {
     const words = async (...line: string[]) =>
       (await sallyport(['complete', '--', ...line])).stdout.replaceAll(/\t.*/g, '');
-    expect(await words('ex')).toBe('exec\n');
+    expect(await words('exe')).toBe('exec\n');
     expect(await words('key', 're')).toBe('revoke\n');
     expect(await words('run', '--tier', 'c')).toBe('container\n');
     expect(await words('kill', '')).toBe('sb-0\n');

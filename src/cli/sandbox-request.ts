@@ -1,5 +1,6 @@
 /** The options of a sandbox request, parsed once. The class itself is judged by admission, not here. */
 import type { GrantLimits, SandboxRequest, Tier } from '../admission/grant.ts';
+import type { NetworkRequest } from '../admission/network.ts';
 import { SallyportError } from '../errors/error.ts';
 import { parseBytes } from '../units/bytes.ts';
 import { parseDuration } from '../units/duration.ts';
@@ -11,14 +12,27 @@ export function sandboxRequestOf(options: Options): SandboxRequest {
   const job = options.text('class');
   if (job === undefined) throw new UsageError('--class is missing; "sallyport matrix show" lists the classes');
   const [tier, image, env] = [options.text('tier'), options.text('image'), options.list('env')];
-  const limits = limitsOf(options);
+  const [limits, network] = [limitsOf(options), networkRequestOf(options)];
   return {
     class: job,
     ...(tier === undefined ? {} : { tier: tier as Tier }), // one of the choices that commander let pass
     ...(image === undefined ? {} : { image }),
+    ...(network === undefined ? {} : { network }),
     ...(env.length === 0 ? {} : { env: parsePairs('--env', env) }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
   };
+}
+
+/** What is left of the network; undefined: all of it. @throws UsageError */
+export function networkRequestOf(options: Options): NetworkRequest | undefined {
+  const isDenied = options.text('network') === 'deny';
+  const [rules, hosts] = [options.list('networkRule'), options.list('allowHost')];
+  if (isDenied && rules.length + hosts.length > 0) {
+    throw new UsageError('--network deny leaves nothing that --allow-host or --network-rule could name');
+  }
+  if (isDenied) return 'deny';
+  if (rules.length + hosts.length === 0) return undefined;
+  return { ...(rules.length === 0 ? {} : { rules }), ...(hosts.length === 0 ? {} : { hosts }) };
 }
 
 const limitOptions: readonly (readonly [option: string, limit: keyof GrantLimits, parse: (text: string) => number])[] =

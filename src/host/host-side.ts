@@ -7,6 +7,7 @@ import { makeHostFolders } from '../isolation/host-folders.ts';
 import { openOciDriver } from '../isolation/oci-driver.ts';
 import { reconcile } from '../isolation/reconcile.ts';
 import type { RuntimeName } from '../isolation/runtime.ts';
+import { openNetnsPool } from '../isolation/trap/netns-pool.ts';
 import type { Driver } from '../isolation/types.ts';
 import { openCgroupTree } from '../linux/cgroup.ts';
 import { type ImageStore, openImageStore } from '../workspace/image-store.ts';
@@ -15,6 +16,8 @@ import type { HostSide, StartedBox, StartRequest } from './types.ts';
 export interface HostSideOptions {
   readonly home: string;
   readonly runtime?: RuntimeName;
+  /** Network namespaces that wait ready; default none, each is made when a sandbox starts. */
+  readonly preparedNetworks?: number;
 }
 
 /** @throws SallyportError `not_root` */
@@ -26,8 +29,13 @@ export function openHostSide(options: HostSideOptions): HostSide {
   const folders = makeHostFolders();
   const images = openImageStore(home);
   const cgroups = openCgroupTree(homeName(home));
+  const netnsPool = openNetnsPool(options.preparedNetworks ?? 0);
+  netnsPool.fill();
   const drivers = new Map<Tier, Driver>(
-    tiers.map((tier) => [tier, openOciDriver({ home, tier, runtime: options.runtime ?? 'crun', cgroups, folders })]),
+    tiers.map((tier) => [
+      tier,
+      openOciDriver({ home, tier, runtime: options.runtime ?? 'crun', cgroups, folders, netnsPool }),
+    ]),
   );
 
   return {
@@ -44,7 +52,10 @@ export function openHostSide(options: HostSideOptions): HostSide {
     start: (request) => startIn(images, driverOf(drivers, request.grant.isolation.tier), request),
     reconcile: () => reconcile({ home, cgroups, folders }),
     pidMax: () => Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8')),
-    close: () => cgroups.removeEmptyParents(),
+    close: async () => {
+      await netnsPool.close();
+      await cgroups.removeEmptyParents();
+    },
   };
 }
 

@@ -10,7 +10,7 @@ export function exerciseGrant(tier: Tier, image: Pick<Image, 'name' | 'digest'>)
     isolation: { tier, root: false },
     image: { name: image.name, digest: image.digest },
     files: { workdir: '/', inputBytes: 0, inputFiles: 0 },
-    network: { mode: 'none' },
+    network: { mode: 'deny' },
     packages: { mode: 'none' },
     secrets: { mode: 'none' },
     limits: {

@@ -14,7 +14,7 @@ const image: Image = {
 };
 const input: LaunchInput = {
   folder,
-  mountPoints: { rootfs: '/run/rootfs', scratch: '/run/scratch' },
+  mountPoints: { rootfs: '/run/rootfs', scratch: '/run/scratch', netns: '/run/netns' },
   image,
   upper: { kind: 'tmpfs', bytes: 1024, inodes: 16 },
   uids: { base: 1_879_048_192, count: 65_536 },
@@ -25,7 +25,7 @@ const input: LaunchInput = {
 describe('the launcher is told', () => {
   it('the layers, topmost first, the upper, the id map, and then the runtime', () => {
     expect(launchArguments(input).join(' ')).toBe(
-      '--target /run/rootfs --scratch /run/scratch --map 1879048192:65536 ' +
+      '--target /run/rootfs --scratch /run/scratch --netns 3:/run/netns --map 1879048192:65536 ' +
         '--upper-tmpfs 1024:16 --lower /skeleton --lower /rootfs --nosuid -- crun --cgroup-manager=cgroupfs ' +
         '--root /home/run/boxes/sb-1/runtime run --detach --bundle /home/run/boxes/sb-1 ' +
         '--pid-file /home/run/boxes/sb-1/pid sb-1',

@@ -10,7 +10,7 @@ import type { UidRange } from './uid-range.ts';
 
 export interface LaunchInput {
   readonly folder: BoxFolder;
-  readonly mountPoints: Pick<HostFolders, 'rootfs' | 'scratch'>;
+  readonly mountPoints: Pick<HostFolders, 'rootfs' | 'scratch' | 'netns'>;
   readonly image: Image;
   readonly upper: Upper;
   readonly uids: Pick<UidRange, 'base' | 'count'>;
@@ -23,10 +23,14 @@ export interface LaunchInput {
   readonly hideMount?: string;
 }
 
+/** Where the launcher finds the sandbox's network namespace among its fds. */
+export const netnsFd = 3;
+
 export function launchArguments(input: LaunchInput): string[] {
   const { folder, mountPoints, runtime } = input;
   return [
     ...['--target', mountPoints.rootfs, '--scratch', mountPoints.scratch],
+    ...['--netns', `${netnsFd}:${mountPoints.netns}`],
     ...['--map', `${input.uids.base}:${input.uids.count}`],
     ...upperArguments(input.upper),
     ...input.image.lowers.flatMap((lower) => ['--lower', lower]),

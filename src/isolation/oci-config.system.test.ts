@@ -80,14 +80,19 @@ function makeRoot(path: string): void {
   writeFileSync(join(path, 'hidden'), maskedPaths.map((masked) => `${masked}\n`).join(''));
 }
 
-/** crun 1.8 refuses a hybrid host, so it does not get to see that it is one. */
+/** As the launcher does it: the network and its sysfs first. crun 1.8 refuses a hybrid host, so it does not see that it is one. */
 function commandOf(runtime: RuntimeName, bundle: string, id: string): string[] {
   const options = ['--root', join(bundle, 'state'), 'run', '--bundle', bundle, id];
-  if (runtime === 'runc') return ['runc', ...options];
-  const crun = ['crun', '--cgroup-manager=cgroupfs', ...options];
-  if (!runtimes.crun.refusesHybridCgroups || !existsSync(hybridMount)) return crun;
-  const script = `umount ${hybridMount} && exec "$@"`;
-  return ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', ...crun];
+  const hides = runtimes[runtime].refusesHybridCgroups && existsSync(hybridMount);
+  const steps = [
+    'ip link set lo up',
+    `mount --bind /proc/self/ns/net ${join(bundle, 'netns')}`,
+    `mount -t sysfs -o ro,nosuid,nodev,noexec sysfs ${join(bundle, 'rootfs/sys')}`,
+    ...(hides ? [`umount ${hybridMount}`] : []),
+    'exec "$@"',
+  ].join(' && ');
+  const command = runtime === 'runc' ? ['runc', ...options] : ['crun', '--cgroup-manager=cgroupfs', ...options];
+  return ['unshare', '--mount', '--net', '--propagation', 'private', 'sh', '-c', steps, 'sh', ...command];
 }
 
 function inputOf(id: string, rootfs: string, root: boolean): OciInput {
@@ -95,6 +100,7 @@ function inputOf(id: string, rootfs: string, root: boolean): OciInput {
     id,
     hostname: 'sandbox',
     rootfs,
+    netns: join(rootfs, '../netns'),
     root,
     tier: 'container',
     limits: exerciseGrant('container', { name: 'base', digest: 'sha256:0' }).limits,
@@ -112,6 +118,7 @@ function probe(runtime: RuntimeName, root: boolean): Findings {
   const bundle = join(folder, id);
   mkdirSync(bundle, { mode: 0o711 });
   makeRoot(join(bundle, 'rootfs'));
+  writeFileSync(join(bundle, 'netns'), '');
   writeFileSync(
     join(bundle, 'config.json'),
     JSON.stringify(renderOciConfig(inputOf(id, join(bundle, 'rootfs'), root))),

@@ -10,6 +10,7 @@ const base: OciInput = {
   id: 'sb-1',
   hostname: 'sandbox',
   rootfs: '/run/sallyport/rootfs',
+  netns: '/run/sallyport/netns',
   root: false,
   tier: 'container',
   limits: exerciseGrant('container', { name: 'base', digest: 'sha256:0' }).limits,
@@ -50,18 +51,18 @@ describe('no input makes the configuration', () => {
     it(name, () => fc.assert(fc.property(anyInput, (input) => rule(renderOciConfig(input), input))));
 
   holds('miss a namespace, or join one of the host', ({ linux }) => {
-    expect(linux.namespaces).toEqual(
-      ['pid', 'network', 'ipc', 'uts', 'mount', 'cgroup', 'user'].map((type) => ({ type })),
-    );
+    expect(linux.namespaces).toEqual([
+      ...['pid', 'ipc', 'uts', 'mount', 'cgroup', 'user'].map((type) => ({ type })),
+      { type: 'network', path: '/run/sallyport/netns' },
+    ]);
   });
 
-  holds('mount anything of the host: kernel filesystems only, /sys read-only', ({ mounts }) => {
-    expect(mounts.map(({ type }) => type)).toEqual(['proc', 'tmpfs', 'devpts', 'tmpfs', 'mqueue', 'sysfs']);
+  holds('mount anything of the host: kernel filesystems only', ({ mounts }) => {
+    expect(mounts.map(({ type }) => type)).toEqual(['proc', 'tmpfs', 'devpts', 'tmpfs', 'mqueue']);
     for (const { source, options } of mounts) {
       expect(source).not.toContain('/');
       expect(options.some((option) => option.includes('bind'))).toBe(false);
     }
-    expect(mounts.find(({ destination }) => destination === '/sys')?.options).toContain('ro');
   });
 
   holds('leave /proc/sys or another switch writable (PX-01)', ({ linux }) => {
@@ -142,6 +143,10 @@ describe('a mistake of the caller', () => {
   it.each(['/', '', 'rootfs'])('does not make %j the root', (rootfs) => {
     expect(() => renderOciConfig({ ...base, rootfs })).toThrow(/the root is/);
   });
+
+  it.each(['', 'netns', '/proc/1/ns/net', '/proc/self/ns/net'])('does not join the network %j', (netns) => {
+    expect(() => renderOciConfig({ ...base, netns })).toThrow(/the network namespace is/);
+  });
 });
 
 describe('priorities', () => {
@@ -151,15 +156,15 @@ describe('priorities', () => {
   });
 });
 
-describe('the one host path', () => {
-  it('is the root that the launcher has put together', () => {
+describe('the only host paths', () => {
+  it('are the root and the network that the launcher has put together', () => {
     const text = JSON.stringify({
       ...renderOciConfig(base),
       linux: { ...renderOciConfig(base).linux, seccomp: undefined },
     });
     const paths = [...text.matchAll(/"(\/[^"]*)"/g)].map(([, path]) => path ?? '');
     const own = paths.filter((path) => !/^\/(proc|sys|dev|\.sallyport|$)/.test(path));
-    expect(own).toEqual(['/run/sallyport/rootfs', '/sallyport/home/sb-1']);
+    expect(own).toEqual(['/run/sallyport/rootfs', '/run/sallyport/netns', '/sallyport/home/sb-1']);
   });
 });
 

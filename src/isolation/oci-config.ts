@@ -11,8 +11,10 @@ import type { SeccompProfile } from './seccomp.ts';
 export interface OciInput {
   readonly id: string;
   readonly hostname: string;
-  /** The only host path in the configuration. */
+  /** With `netns` the only host path in the configuration. */
   readonly rootfs: string;
+  /** Where the launcher has bound the network namespace that it made ready: no file, no network, no start. */
+  readonly netns: string;
   readonly root: boolean;
   readonly tier: Tier;
   readonly limits: GrantLimits;
@@ -40,7 +42,7 @@ const lockedMemoryBytes = 64 * 1024;
 /** Below lie root and the users of the host itself. */
 const lowestUid = 65_536;
 
-const namespaces = ['pid', 'network', 'ipc', 'uts', 'mount', 'cgroup', 'user'] as const;
+const newNamespaces = ['pid', 'ipc', 'uts', 'mount', 'cgroup', 'user'] as const;
 
 /** @throws SallyportError `internal` when the uid range holds users of the host, or the root is no absolute path */
 export function renderOciConfig(input: OciInput) {
@@ -69,7 +71,7 @@ export function renderOciConfig(input: OciInput) {
     },
     mounts: mountsOf(input.limits),
     linux: {
-      namespaces: namespaces.map((type) => ({ type })),
+      namespaces: [...newNamespaces.map((type) => ({ type })), { type: 'network', path: input.netns }],
       uidMappings: ids,
       gidMappings: ids,
       cgroupsPath: input.cgroupsPath,
@@ -81,14 +83,16 @@ export function renderOciConfig(input: OciInput) {
   };
 }
 
-/** A mistake in these two would hand the host to the sandbox, so neither is left to the caller's care alone. */
-function requireSafe({ id, uidMap, rootfs }: OciInput): void {
+/** A mistake in these would hand the host to the sandbox, so none is left to the caller's care alone. */
+function requireSafe({ id, uidMap, rootfs, netns }: OciInput): void {
   const refuse = (why: string): never => {
     throw new SallyportError('internal', `Cannot render the OCI configuration of sandbox ${id}: ${why}`);
   };
   if (!Number.isSafeInteger(uidMap.base) || uidMap.base < lowestUid)
     refuse(`the uid range begins at ${uidMap.base}, below ${lowestUid}`);
   if (!Number.isSafeInteger(uidMap.count) || uidMap.count < 1) refuse(`the uid range holds ${uidMap.count} ids`);
+  // a process's own network would be the host's
+  if (!netns.startsWith('/') || netns.startsWith('/proc/')) refuse(`the network namespace is ${JSON.stringify(netns)}`);
   if (!rootfs.startsWith('/') || rootfs === '/') refuse(`the root is ${JSON.stringify(rootfs)}`);
 }
 
@@ -104,7 +108,7 @@ function rlimitsOf({ limits, hostOpenFiles }: OciInput) {
   ];
 }
 
-/** Kernel filesystems only: the root, the image and the inputs are put together before the runtime starts. */
+/** Kernel filesystems only: the root with its /sys, the image and the inputs are put together before the runtime starts. */
 function mountsOf({ memoryBytes }: GrantLimits) {
   const sharedMemory = Math.min(sharedMemoryMaxBytes, Math.floor(memoryBytes / 2));
   return [
@@ -128,7 +132,6 @@ function mountsOf({ memoryBytes }: GrantLimits) {
       options: ['nosuid', 'noexec', 'nodev', 'mode=1777', `size=${sharedMemory}`, 'nr_inodes=4096'],
     },
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
-    { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
   ];
 }
 

@@ -10,7 +10,8 @@ import { performance } from 'node:perf_hooks';
 import type { Tier } from '../admission/grant.ts';
 import { asSallyportError, SallyportError } from '../errors/error.ts';
 import { openInitClient } from '../init/client.ts';
-import { nativeFile, socketPair } from '../linux/addon.ts';
+import { addon, nativeFile, socketPair } from '../linux/addon.ts';
+import { followPacketLog } from '../linux/netfilter-log.ts';
 import { openProcess } from '../linux/process.ts';
 import { hardOpenFiles } from '../linux/rlimit.ts';
 import type { Cgroup, CgroupTree, ProcessHandle } from '../linux/types.ts';
@@ -26,12 +27,17 @@ import { renderOciConfig } from './oci-config.ts';
 import { thisOwner } from './owner.ts';
 import { type OciRuntime, type RuntimeName, runtimes, runtimeVersion } from './runtime.ts';
 import { seccompProfile } from './seccomp.ts';
+import type { TrapNetns } from './trap/netns.ts';
+import type { NetnsPool } from './trap/netns-pool.ts';
+import { dropLogGroup } from './trap/trap-rules.ts';
 import type { Box, BoxLimit, BoxSpec, Capability, Driver } from './types.ts';
 import { takeUidRange, type UidRange } from './uid-range.ts';
 
 const startDeadlineMs = 20_000;
 const endDeadlineMs = 10_000;
 const stderrBytes = 8 * 1024;
+/** Between two reads of a sandbox's refused packets: at most some 4,000 a second are told one by one. */
+const packetPauseMs = 100;
 
 export interface OciDriverOptions {
   readonly home: string;
@@ -39,6 +45,7 @@ export interface OciDriverOptions {
   readonly runtime: RuntimeName;
   readonly cgroups: CgroupTree;
   readonly folders: HostFolders;
+  readonly netnsPool: NetnsPool;
 }
 
 /** What a box holds on the host, in the order it was taken; `end` gives it back in the reverse order. */
@@ -46,6 +53,7 @@ interface Held {
   readonly folder: BoxFolder;
   readonly uids: UidRange;
   readonly cgroup: Cgroup;
+  readonly netns: TrapNetns;
 }
 
 export function openOciDriver(options: OciDriverOptions): Driver {
@@ -64,7 +72,7 @@ export function openOciDriver(options: OciDriverOptions): Driver {
 }
 
 async function startBox(options: OciDriverOptions, runtime: OciRuntime, version: string, spec: BoxSpec): Promise<Box> {
-  const held = hold(options, spec.id);
+  const held = await hold(options, spec.id);
   try {
     const hideMount = runtime.refusesHybridCgroups ? options.cgroups.unifiedMount : undefined;
     const upper = await makeUpper(planUpper(spec.grant.limits, held.folder.path), held.uids.base);
@@ -81,7 +89,11 @@ async function startBox(options: OciDriverOptions, runtime: OciRuntime, version:
       ...(inputs === undefined ? {} : { inputs: inputs.folder }),
       ...(hideMount === undefined ? {} : { hideMount }),
     });
-    const channel = await launch(command, `Cannot start sandbox ${spec.id} in tier ${options.tier}`);
+    const channel = await launch(
+      command,
+      held.netns.netnsFd,
+      `Cannot start sandbox ${spec.id} in tier ${options.tier}`,
+    );
     const facts = { inputs: inputs?.files ?? [], runtime: { name: runtime.name, version } };
     return boxOf(held, channel, openBoxProcess(held.folder, channel), facts);
   } catch (error) {
@@ -91,13 +103,16 @@ async function startBox(options: OciDriverOptions, runtime: OciRuntime, version:
   }
 }
 
-function hold(options: OciDriverOptions, id: string): Held {
+async function hold(options: OciDriverOptions, id: string): Promise<Held> {
   const owner = thisOwner();
   const folder = boxFolder(options.home, id);
+  let netns: TrapNetns | undefined;
   try {
+    netns = await options.netnsPool.take();
     makeBoxFolder(folder, owner);
-    return { folder, uids: takeUidRange(options.folders.uidRanges, owner), cgroup: options.cgroups.sandbox(id) };
+    return { folder, uids: takeUidRange(options.folders.uidRanges, owner), cgroup: options.cgroups.sandbox(id), netns };
   } catch (error) {
+    netns?.close();
     removeBoxFolder(folder);
     throw asStartError(error, options.tier, id);
   }
@@ -114,6 +129,7 @@ function ociConfigOf(options: OciDriverOptions, held: Held, spec: BoxSpec): obje
     id: spec.id,
     hostname: 'sandbox',
     rootfs: options.folders.rootfs,
+    netns: options.folders.netns,
     root,
     tier: options.tier,
     limits: spec.grant.limits,
@@ -127,12 +143,12 @@ function ociConfigOf(options: OciDriverOptions, held: Held, spec: BoxSpec): obje
 }
 
 /** Runs the launcher until the runtime has started PID 1 and left. @returns the host's end of init's stdin and stdout */
-async function launch(command: readonly string[], what: string): Promise<Socket> {
+async function launch(command: readonly string[], netns: number, what: string): Promise<Socket> {
   const [ours, theirs] = socketPair();
   const channel = new Socket({ fd: ours, readable: true, writable: true });
   try {
     const child = spawn(nativeFile('launch'), command, {
-      stdio: [theirs, theirs, 'pipe'],
+      stdio: [theirs, theirs, 'pipe', netns],
       env: { PATH: process.env['PATH'] },
     });
     const stderr = collect(child.stderr);
@@ -188,6 +204,7 @@ function openBoxProcess(folder: BoxFolder, channel: Socket): ProcessHandle {
 
 function boxOf(held: Held, channel: Socket, init: ProcessHandle, facts: Pick<Box, 'inputs' | 'runtime'>): Box {
   let ending: Promise<void> | undefined;
+  const { netns } = held;
   const unwatch: (() => void)[] = [];
   const end = async (): Promise<void> => {
     for (const stop of unwatch.splice(0)) stop();
@@ -202,6 +219,10 @@ function boxOf(held: Held, channel: Socket, init: ProcessHandle, facts: Pick<Box
     channel,
     ...facts,
     exited: init.ended,
+    takeTrap: () => netns.takeSockets(),
+    destinationOf: (fd) => addon().originalDestination(fd),
+    onRefusedPackets: (onPackets) =>
+      unwatch.push(followPacketLog(netns.logFd, dropLogGroup, { onPackets, pauseMs: packetPauseMs })),
     onLimit: (listener: (limit: BoxLimit) => void) => unwatch.push(held.cgroup.watch(listener)),
     stats: () => held.cgroup.usage(),
     freeze: () => held.cgroup.freeze(),
@@ -221,6 +242,7 @@ function boxOf(held: Held, channel: Socket, init: ProcessHandle, facts: Pick<Box
 async function giveBack(held: Held): Promise<void> {
   await held.cgroup.kill(endDeadlineMs);
   await held.cgroup.remove();
+  held.netns.close();
   try {
     removeBoxFolder(held.folder);
   } finally {

@@ -1,8 +1,10 @@
 /** The driver interface every tier fulfils. Only values, sockets and streams cross it (the privilege seam). */
 import type { Duplex } from 'node:stream';
 import type { Grant, Tier } from '../admission/grant.ts';
+import type { LoggedPacket } from '../linux/netfilter-log.ts';
 import type { CgroupUsage } from '../linux/types.ts';
 import type { Image, InputFile } from '../workspace/types.ts';
+import type { TrapSockets } from './trap/netns.ts';
 
 /** What a tier can do on this host, found out by really starting a sandbox in it. */
 export type Capability =
@@ -32,6 +34,12 @@ export interface Box {
   /** The frames of `docs/init-protocol.md`. */
   readonly channel: Duplex;
   readonly runtime: { readonly name: string; readonly version: string };
+  /** The sockets at which all its connections and DNS questions end; once, and then the caller's to serve and close. */
+  takeTrap(): TrapSockets;
+  /** Where a connection to one of these sockets wanted to go. @throws Error when it went to the socket itself */
+  destinationOf(fd: number): { readonly address: string; readonly port: number };
+  /** Told of packets that were refused without a socket (UDP, ICMP, …), and how many more there were that could not be told. */
+  onRefusedPackets(listener: (packets: readonly LoggedPacket[], lost: number) => void): void;
   /** Called at most once per limit. */
   onLimit(listener: (limit: BoxLimit) => void): void;
   /** Settles when PID 1 is gone, whoever ended it. */

@@ -22,6 +22,10 @@ interface Addon {
   unwatch(fd: number): void;
   /** A bound socket (tcp: listening) in another network namespace, for `listen({ fd })`. @param port 0: any free one */
   listenInNetns(netnsFd: number, address: string, port: number, protocol: 'tcp' | 'udp'): number;
+  /** A new network namespace in which nothing is up; it lives as long as an fd or a process of it. */
+  newNetns(): number;
+  /** A netlink socket to the netfilter of a namespace, to be read and written like a file; never blocks. */
+  netfilterInNetns(netnsFd: number): number;
   /** Where an accepted connection wanted to go before netfilter redirected it; throws ENOENT when it was not. */
   originalDestination(fd: number): { address: string; port: number };
 }

@@ -6,6 +6,10 @@ import { randomBytes } from 'node:crypto';
 import { posix } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { StampedGrant } from '../admission/grant.ts';
+import { narrowNetwork } from '../admission/narrow-network.ts';
+import type { NetworkRequest } from '../admission/network.ts';
+import type { Egress } from '../egress/egress.ts';
+import { attemptOfUrl, type Explanation } from '../egress/rules/explain.ts';
 import { asSallyportError, SallyportError } from '../errors/error.ts';
 import type { Identity, InitClient, OutputChunk } from '../init/types.ts';
 import type { Box, BoxLimit } from '../isolation/types.ts';
@@ -22,6 +26,9 @@ export interface SandboxParts {
   readonly stamped: StampedGrant;
   readonly box: Box;
   readonly client: InitClient;
+  readonly egress: Egress;
+  /** Added to every command's environment, below the Grant's: where the trust in opened TLS is kept. */
+  readonly trustEnv: Readonly<Record<string, string>>;
   readonly user: { readonly uid: number; readonly gid: number; readonly home: string };
   readonly metadata: Readonly<Record<string, string>>;
   readonly createdAt: Date;
@@ -37,6 +44,7 @@ export class LiveSandbox implements Sandbox {
   readonly stamped: StampedGrant;
   readonly inputs: readonly InputFile[];
   readonly files: Files;
+  readonly egress: Egress;
   readonly ended: Promise<SandboxInfo>;
   readonly #parts: SandboxParts;
   readonly #execs = new Map<string, SandboxExec>();
@@ -54,6 +62,7 @@ export class LiveSandbox implements Sandbox {
     this.id = parts.id;
     this.stamped = parts.stamped;
     this.inputs = parts.box.inputs;
+    this.egress = parts.egress;
     let settle: (info: SandboxInfo) => void = () => undefined;
     this.ended = new Promise((resolve) => {
       settle = resolve;
@@ -98,7 +107,12 @@ export class LiveSandbox implements Sandbox {
     const stream = this.#parts.client.spawn({
       identity: this.#identity(spec.user ?? 'user'),
       argv: spec.argv,
-      env: { ...grant.env, ...(spec.pty === undefined ? {} : { TERM: 'xterm-256color' }), ...spec.env },
+      env: {
+        ...this.#parts.trustEnv,
+        ...grant.env,
+        ...(spec.pty === undefined ? {} : { TERM: 'xterm-256color' }),
+        ...spec.env,
+      },
       cwd: posix.resolve(grant.files.workdir, spec.cwd ?? '.'),
       ...(spec.pty === undefined ? {} : { pty: spec.pty }),
       stdin: spec.stdin ?? false,
@@ -123,6 +137,18 @@ export class LiveSandbox implements Sandbox {
     this.#execs.set(exec.id, exec);
     void exec.result.catch(() => undefined).finally(() => this.#forget(exec));
     return exec;
+  }
+
+  explain(url: string, method?: string): Explanation {
+    const attempt = attemptOfUrl(url, method);
+    if ('problem' in attempt)
+      throw new SallyportError('invalid_request', `Cannot explain ${JSON.stringify(url)}: ${attempt.problem}`);
+    return this.egress.explain(attempt);
+  }
+
+  tighten(network: NetworkRequest): void {
+    this.#use();
+    this.egress.tighten(narrowNetwork(this.stamped.grant.network, network));
   }
 
   execById(id: string): Exec {
@@ -153,6 +179,7 @@ export class LiveSandbox implements Sandbox {
     this.#end = { reason, detail, at: new Date() };
     for (const timer of this.#timers) clearTimeout(timer);
     clearTimeout(this.#idleTimer);
+    this.egress.close();
     const limit = reason in limitOfReason ? (limitOfReason[reason] ?? null) : null;
     // init-lost is no result: those execs fail with that error (PX-31)
     if (reason !== 'init-lost') for (const exec of this.#execs.values()) exec.condemn(limit, detail);
@@ -182,6 +209,7 @@ export class LiveSandbox implements Sandbox {
     const { box, client, stamped, createdAt } = this.#parts;
     const { wallMs } = stamped.grant.lifetime;
     const leftMs = Math.max(0, createdAt.getTime() + wallMs - Date.now());
+    box.onRefusedPackets((packets, lost) => this.egress.addPackets(packets, lost));
     box.onLimit((limit) => this.#onKernelLimit(limit));
     this.#timers.push(setTimeout(() => void this.end('wall'), leftMs));
     this.#armIdle();

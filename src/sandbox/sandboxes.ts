@@ -3,14 +3,20 @@
  * a killed predecessor left is found and removed when this is opened.
  */
 import { randomBytes } from 'node:crypto';
+import type { Resolver } from 'node:dns/promises';
 import { grantOrThrow } from '../admission/admit.ts';
-import type { StampedGrant } from '../admission/grant.ts';
-import type { Policy } from '../admission/policy.ts';
+import type { Grant, StampedGrant } from '../admission/grant.ts';
+import { findClass, type Policy } from '../admission/policy.ts';
+import { type Egress, openEgress } from '../egress/egress.ts';
+import { openResolver } from '../egress/upstream.ts';
 import { asSallyportError, SallyportError } from '../errors/error.ts';
 import type { HostSide, ReconcileReport } from '../host/types.ts';
 import { openInitClient } from '../init/client.ts';
+import type { InitClient } from '../init/types.ts';
+import type { Box } from '../isolation/types.ts';
 import type { SandboxRepository } from '../store/sandbox-repository.ts';
 import { LiveSandbox } from './sandbox.ts';
+import { installTrust, openAuthority } from './trust.ts';
 import type { CreateOptions, Sandbox, Sandboxes, SandboxInfo } from './types.ts';
 
 const readyDeadlineMs = 10_000;
@@ -23,6 +29,14 @@ export interface SandboxesOptions {
   readonly host: HostSide;
   readonly policy: Policy;
   readonly store?: SandboxRepository;
+  readonly network?: {
+    /** Resolvers for allowed names, `address` or `address:port`; default those of the host. */
+    readonly resolvers: readonly string[];
+    /** PEM certificates that upstreams of opened TLS may be signed by, besides the usual roots. */
+    readonly upstreamRoots: readonly string[];
+    /** Ports on which the daemon listens: no rule opens them. */
+    readonly daemonPorts: ReadonlySet<number>;
+  };
   /** Told of what went wrong in the background. */
   readonly onFault?: (error: SallyportError) => void;
 }
@@ -49,20 +63,24 @@ class SandboxRegistry implements OpenedSandboxes {
   readonly #live = new Map<string, LiveSandbox>();
   readonly #ended: SandboxInfo[] = [];
   readonly #taskLimit: number;
+  readonly #resolver: Resolver;
   readonly #onFault: (error: SallyportError) => void;
+  #policy: Policy;
   #tasksPromised = 0;
   #closing = false;
 
   constructor(options: SandboxesOptions, reconciled: ReconcileReport) {
     this.#options = options;
     this.reconciled = reconciled;
+    this.#policy = options.policy;
     this.#onFault = options.onFault ?? (() => undefined);
+    this.#resolver = openResolver(options.network?.resolvers ?? []);
     this.#taskLimit = Math.floor(options.host.pidMax() * (1 - hostTasksShare));
   }
 
   async create(options: CreateOptions): Promise<Sandbox> {
     if (this.#closing) throw new SallyportError('unavailable', 'Cannot create a sandbox: the daemon is stopping');
-    const stamped = grantOrThrow(this.#options.policy, options.request, { images: await this.#options.host.images() });
+    const stamped = grantOrThrow(this.#policy, options.request, { images: await this.#options.host.images() });
     const { pids } = stamped.grant.limits;
     this.#promiseTasks(pids);
     try {
@@ -86,6 +104,19 @@ class SandboxRegistry implements OpenedSandboxes {
     return filter.ended === true ? [...live, ...this.#ended] : live;
   }
 
+  get policy(): Policy {
+    return this.#policy;
+  }
+
+  adopt(policy: Policy): number {
+    this.#policy = policy;
+    for (const sandbox of this.#live.values()) {
+      const job = findClass(policy, sandbox.stamped.grant.class);
+      sandbox.egress.tighten(job?.network ?? { mode: 'deny' });
+    }
+    return this.#live.size;
+  }
+
   async close(): Promise<void> {
     this.#closing = true;
     await Promise.allSettled([...this.#live.values()].map((sandbox) => sandbox.end('daemon-stop')));
@@ -100,7 +131,10 @@ class SandboxRegistry implements OpenedSandboxes {
     try {
       const client = openInitClient(box.channel, { lifetimeMs: grant.lifetime.wallMs, readyDeadlineMs });
       await client.ready;
-      const sandbox = new LiveSandbox({ id, stamped, box, client, user, metadata, createdAt, onFault: this.#onFault });
+      const { egress, trustEnv } = await this.#openEgress(id, grant, box, client);
+      const onFault = this.#onFault;
+      const parts = { id, stamped, box, client, egress, trustEnv, user, metadata, createdAt, onFault };
+      const sandbox = new LiveSandbox(parts);
       this.#live.set(id, sandbox);
       this.#options.store?.insert(sandbox.info());
       if (this.#closing) await sandbox.end('daemon-stop');
@@ -110,6 +144,27 @@ class SandboxRegistry implements OpenedSandboxes {
       await box.end();
       throw error;
     }
+  }
+
+  async #openEgress(
+    id: string,
+    grant: Grant,
+    box: Box,
+    client: InitClient,
+  ): Promise<{ egress: Egress; trustEnv: Readonly<Record<string, string>> }> {
+    const authority = await openAuthority(id, grant);
+    const trustEnv = authority === undefined ? {} : await installTrust(client, authority.certificatePem);
+    const egress = openEgress({
+      grant: grant.network,
+      sockets: box.takeTrap(),
+      destinationOf: (fd) => box.destinationOf(fd),
+      resolver: this.#resolver,
+      daemonPorts: this.#options.network?.daemonPorts ?? new Set(),
+      upstreamRoots: this.#options.network?.upstreamRoots ?? [],
+      ...(authority === undefined ? {} : { authority }),
+      onFault: (error) => this.#onFault(asSallyportError(error)),
+    });
+    return { egress, trustEnv };
   }
 
   /** RX-02: what all sandboxes may fork together stays below what the host can hold. */

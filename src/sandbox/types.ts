@@ -1,5 +1,9 @@
 /** The Sandbox as everything above sees it: server, artifacts, run and CLI know no more than this. */
 import type { SandboxRequest, StampedGrant } from '../admission/grant.ts';
+import type { NetworkRequest } from '../admission/network.ts';
+import type { Policy } from '../admission/policy.ts';
+import type { Egress } from '../egress/egress.ts';
+import type { Explanation } from '../egress/rules/explain.ts';
 import type { EntryRecord, WatchRecord } from '../init/records.ts';
 import type { FileOperation, OutputChunk } from '../init/types.ts';
 import type { CgroupUsage } from '../linux/types.ts';
@@ -131,6 +135,12 @@ export interface Sandbox {
   /** What lies at /inputs, as hashed on the way in. */
   readonly inputs: readonly InputFile[];
   readonly files: Files;
+  /** Its way out: what binds it, what passed, what was refused. */
+  readonly egress: Egress;
+  /** What its rules say to a URL. @throws SallyportError `invalid_request` */
+  explain(url: string, method?: string): Explanation;
+  /** Cuts off more of what it may reach. @throws SallyportError `request_widens` */
+  tighten(network: NetworkRequest): void;
   info(): SandboxInfo;
   /** @throws SallyportError `sandbox_ended`, `argv_too_large`, `request_widens`, `too_many_streams` */
   exec(spec: ExecSpec): Exec;
@@ -160,6 +170,13 @@ export interface Sandboxes {
   get(id: string): Sandbox;
   /** Running ones, and with `ended` those that ended, newest first. */
   list(filter?: { ended?: boolean }): SandboxInfo[];
+  /** What decides about new sandboxes. */
+  readonly policy: Policy;
+  /**
+   * Decides by it from now on, and lays its networks over those of running sandboxes: what it no longer allows is closed at once,
+   * what it allows more is for new sandboxes (a Grant never widens). @returns how many sandboxes run
+   */
+  adopt(policy: Policy): number;
   /** Ends all with `daemon-stop`. */
   close(): Promise<void>;
 }

@@ -14,6 +14,7 @@ import { errorAnswer, reportError } from './error-answer.ts';
 import { createHostCheck } from './host-check.ts';
 import { Metrics } from './metrics.ts';
 import { parseQueryString } from './query-string.ts';
+import { egressRoutes } from './routes/egress.ts';
 import { execRoutes } from './routes/execs.ts';
 import { fileContentRoutes } from './routes/file-content.ts';
 import { fileWatchRoutes } from './routes/file-watch.ts';
@@ -117,6 +118,7 @@ function useRoutes(app: App, deps: ServerDeps): void {
   fileRoutes(app, deps);
   fileContentRoutes(app, deps);
   fileWatchRoutes(app, deps);
+  egressRoutes(app, deps);
   runRoutes(app, deps);
   matrixRoutes(app, deps);
   operationRoutes(app, deps, metrics);

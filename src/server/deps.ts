@@ -10,12 +10,18 @@ import type { Timeouts } from './timeouts.ts';
 export interface ServerDeps {
   readonly sandboxes: Sandboxes;
   readonly store: Pick<Store, 'sandboxes' | 'runs' | 'apiKeys'>;
-  /** Shown by `GET /v1/matrix`; absent: the route says that there is none. */
-  readonly policy?: Policy;
+  /** Absent: the routes of the matrix say that there is none. */
+  readonly matrix?: LiveMatrix;
   readonly log: FastifyBaseLogger;
   /** More `host:port` values to answer to, for a reverse proxy or an address that is not loopback. */
   readonly allowedHosts?: readonly string[];
   readonly timeouts?: Partial<Timeouts>;
+}
+
+export interface LiveMatrix {
+  current(): Policy;
+  /** @throws SallyportError `policy_unreadable`, `policy_invalid`; then the old one binds on */
+  reload(): Promise<{ readonly sha256: string; readonly sandboxes: number }>;
 }
 
 /** The Fastify instance with zod as the source of types. */

@@ -18,6 +18,8 @@ export interface HostFacts {
   readonly alternatives: ReadonlyMap<string, string>;
   /** /etc/ld.so.cache: finds libraries outside the loader's default folders. Absent: the loader does without. */
   readonly loaderCache?: Buffer;
+  /** The host's public roots, in one file: what is sealed is verified inside. */
+  readonly roots?: Buffer;
   /** Text of os-release. */
   readonly release: string;
   /** Newest change of the package database: the host's software is a different one afterwards. */
@@ -30,6 +32,8 @@ const required = ['bin', 'lib', 'sbin'];
 export const hostUser = { uid: 1000, gid: 1000, home: '/home/user' } as const;
 export const hostBinds = [{ source: '/usr', target: 'usr' }] as const;
 
+const rootsFile = 'etc/ssl/certs/ca-certificates.crt';
+
 /** @throws SallyportError `image_missing` on a host whose /bin is not in /usr */
 export function readHostFacts(root = '/'): HostFacts {
   const rootLinks = linksIn(root, linkNames, (target) => isBelowUsr(posix.resolve('/', target)));
@@ -40,10 +44,12 @@ export function readHostFacts(root = '/'): HostFacts {
   }
   const folder = join(root, 'etc/alternatives');
   const loaderCache = readOptional(join(root, 'etc/ld.so.cache'));
+  const roots = readOptional(join(root, rootsFile));
   return {
     rootLinks,
     alternatives: linksIn(folder, namesIn(folder), isBelowUsr),
     ...(loaderCache === undefined ? {} : { loaderCache }),
+    ...(roots === undefined ? {} : { roots }),
     release: (readOptional(join(root, 'usr/lib/os-release')) ?? Buffer.from('unknown')).toString('utf8'),
     packagesChangedMs: changedMs(join(root, 'var/lib/dpkg/status')),
   };
@@ -51,7 +57,7 @@ export function readHostFacts(root = '/'): HostFacts {
 
 /** Cheap to compute: tells whether {@link readHostFacts} would say something else. */
 export function hostVersion(root = '/'): string {
-  const watched = ['etc/alternatives', 'etc/ld.so.cache', 'usr/lib/os-release', 'var/lib/dpkg/status'];
+  const watched = ['etc/alternatives', 'etc/ld.so.cache', rootsFile, 'usr/lib/os-release', 'var/lib/dpkg/status'];
   return watched.map((path) => changedMs(join(root, path))).join(':');
 }
 
@@ -64,6 +70,13 @@ export function hostSkeleton(facts: HostFacts): Skeleton {
     ...(facts.loaderCache === undefined
       ? []
       : [{ kind: 'file', path: 'etc/ld.so.cache', mode: 0o644, content: facts.loaderCache } as const]),
+    ...(facts.roots === undefined
+      ? []
+      : [
+          folder('etc/ssl'),
+          folder('etc/ssl/certs'),
+          { kind: 'file', path: rootsFile, mode: 0o644, content: facts.roots } as const,
+        ]),
     folder('etc/alternatives'),
     ...[...facts.alternatives].map(([name, target]) => link(`etc/alternatives/${name}`, target)),
     folder('home'),
@@ -102,7 +115,7 @@ const etcFiles: ReadonlyMap<string, string> = new Map([
   ['etc/group', 'root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n'],
   [
     'etc/nsswitch.conf',
-    'passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n',
+    'passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n',
   ],
 ]);
 

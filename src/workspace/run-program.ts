@@ -2,7 +2,7 @@
  * Runs one host program to its end: a fixed environment, no shell, bounded output, a deadline. The program gets
  * SIGKILL when the deadline passes or the caller gives up; a failure carries the program's own last words.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { SallyportError } from '../errors/error.ts';
@@ -19,6 +19,8 @@ export interface ProgramOptions {
   readonly deadlineMs: number;
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
+  /** An open fd that the program finds as its fd 3. */
+  readonly fd3?: number;
   readonly signal?: AbortSignal;
   /** Called with each line of stderr. */
   readonly onLine?: (line: string) => void;
@@ -32,9 +34,10 @@ export interface ProgramOptions {
 export async function runProgram(what: string, command: readonly string[], options: ProgramOptions): Promise<string> {
   const [program = '', ...args] = command;
   const child = spawn(program, args, {
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe', ...(options.fd3 === undefined ? [] : [options.fd3])],
     env: { PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8', ...options.env },
-  });
+    // three pipes, whatever follows them
+  }) as ChildProcessWithoutNullStreams;
   const stop = (): void => void child.kill('SIGKILL');
   const timer = setTimeout(stop, options.deadlineMs);
   options.signal?.addEventListener('abort', stop, { once: true });

@@ -6,6 +6,9 @@ import { readFileSync, statSync } from 'node:fs';
 import { nativeFile } from '../linux/addon.ts';
 import { makeSkeleton, type Skeleton } from './skeleton.ts';
 
+/** Every question ends at our resolver, whoever it is sent to; this one is as good as another. */
+const resolvers = 'nameserver 127.0.0.1\noptions timeout:3 attempts:2\n';
+
 export function sandboxSkeleton(init: Buffer): Skeleton {
   return [
     { kind: 'folder', path: '.sallyport', mode: 0o755 },
@@ -14,7 +17,7 @@ export function sandboxSkeleton(init: Buffer): Skeleton {
     { kind: 'folder', path: 'etc', mode: 0o755 },
     { kind: 'file', path: 'etc/hostname', mode: 0o644, content: 'sandbox\n' },
     { kind: 'file', path: 'etc/hosts', mode: 0o644, content: '127.0.0.1 localhost sandbox\n::1 localhost sandbox\n' },
-    { kind: 'file', path: 'etc/resolv.conf', mode: 0o644, content: '' },
+    { kind: 'file', path: 'etc/resolv.conf', mode: 0o644, content: resolvers },
     { kind: 'folder', path: 'inputs', mode: 0o755 },
     { kind: 'folder', path: 'proc', mode: 0o555 },
     { kind: 'folder', path: 'run', mode: 0o755 },

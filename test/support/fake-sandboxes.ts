@@ -221,6 +221,15 @@ export class FakeSandbox implements Sandbox {
   get stamped(): never {
     throw new Error('the fake has no Grant');
   }
+  get egress(): never {
+    throw new Error('the fake has no way out');
+  }
+  explain(): never {
+    throw new Error('the fake has no rules');
+  }
+  tighten(): never {
+    throw new Error('the fake has no rules');
+  }
   info(): SandboxInfo {
     return {
       id: this.id,
@@ -283,6 +292,12 @@ export class FakeSandboxes implements Sandboxes {
   list({ ended = false }: { ended?: boolean } = {}): SandboxInfo[] {
     const infos = this.made.map((sandbox) => sandbox.info());
     return infos.filter(({ state }) => ended || state !== 'ended');
+  }
+  get policy(): never {
+    throw new Error('the fake has no policy');
+  }
+  adopt(): number {
+    return this.made.length;
   }
   stagedInputs(): undefined {
     return undefined;

@@ -160,8 +160,22 @@ export interface Daemon {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-export async function startDaemon(home: string, options: readonly string[] = []): Promise<Daemon> {
-  const child = spawn(process.execPath, [program, 'up', '--port', '0', '--log-level', 'warn', ...options], {
+/** Where a daemon runs that is not in the host's own network. */
+export interface Elsewhere {
+  /** Put before `node bin/sallyport.js`. */
+  readonly wrapper: readonly string[];
+  /** Makes a loopback port of there reachable from here. @returns the port here */
+  readonly reach: (port: number) => Promise<number>;
+}
+
+export async function startDaemon(
+  home: string,
+  options: readonly string[] = [],
+  elsewhere?: Elsewhere,
+): Promise<Daemon> {
+  const line = [process.execPath, program, 'up', '--port', '0', '--log-level', 'warn', ...options];
+  const [command = '', ...rest] = [...(elsewhere?.wrapper ?? []), ...line];
+  const child = spawn(command, rest, {
     cwd: root,
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { PATH: process.env['PATH'], SALLYPORT_HOME: home },
@@ -170,18 +184,24 @@ export async function startDaemon(home: string, options: readonly string[] = [])
   child.stderr.on('data', (chunk) => {
     log = (log + chunk).slice(-64 * 1024);
   });
-  const url = await urlOf(child, home, () => log);
+  const url = await urlOf(child, home, () => log, elsewhere?.reach);
   const key = readFileSync(join(home, 'api-key'), 'utf8').trim();
   const { pid = 0 } = child;
   return { home, pid, api: new Api(url, key), log: () => log, stop: (signal = 'SIGTERM') => stop(child, signal) };
 }
 
-async function urlOf(child: ChildProcess, home: string, log: () => string): Promise<string> {
+async function urlOf(
+  child: ChildProcess,
+  home: string,
+  log: () => string,
+  reach: Elsewhere['reach'] = async (port) => port,
+): Promise<string> {
   const until = Date.now() + startDeadlineMs;
   while (Date.now() < until) {
     if (child.exitCode !== null) throw new Error(`the daemon ended with ${child.exitCode}: ${log()}`);
     const file = join(home, 'daemon-url');
-    const url = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+    const written = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+    const url = written === '' ? '' : `http://127.0.0.1:${await reach(Number(new URL(written).port))}`;
     // the file of a killed predecessor may still be there
     if (
       url !== '' &&

@@ -10,11 +10,12 @@ const source = fileURLToPath(new URL('../../src', import.meta.url));
 /** From the ground up; docs/architecture.md names the same floors. A room may use its own and any below its floor. */
 const floors: readonly (readonly string[])[] = [
   ['errors'],
-  ['units', 'digest'],
+  ['units', 'digest', 'network'],
   ['linux', 'init', 'admission', 'store'],
   ['workspace'],
   ['isolation'],
   ['host'],
+  ['egress'],
   ['sandbox'],
   ['artifacts'],
   ['run'],

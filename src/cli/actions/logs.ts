@@ -3,6 +3,8 @@ import type { Writable } from 'node:stream';
 import type { Action } from '../command.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import { write, writeJson } from '../terminal/write.ts';
+import { UsageError } from '../usage-error.ts';
+import { showEgress } from './logs-egress.ts';
 import { withClient } from './with-client.ts';
 
 interface Log {
@@ -12,6 +14,8 @@ interface Log {
 
 export const run: Action = (context, { arguments: [id = ''], options }) =>
   withClient(context, options, async (client) => {
+    if (options.flag('egress')) return showEgress(context, client, id, options);
+    if (options.flag('follow')) throw new UsageError('--follow is for --egress');
     const log = await client.json<Log>('GET', `/v1/sandboxes/${encodeURIComponent(id)}/log`);
     if (options.flag('json')) {
       await writeJson(context.stdout, log);

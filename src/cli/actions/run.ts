@@ -18,6 +18,7 @@ import { tellError } from '../report-error.ts';
 import { runSummary } from '../run-summary.ts';
 import { sandboxRequestOf } from '../sandbox-request.ts';
 import { ReaderGone, write } from '../terminal/write.ts';
+import { upstreamsOf } from '../upstreams.ts';
 import { withStore } from './with-store.ts';
 
 /** Of a shell, for a writer whose reader is gone: 128 + SIGPIPE. */
@@ -43,7 +44,11 @@ async function execute(context: Context, call: Call, interruption: Interruption)
   const { options } = call;
   const request = sandboxRequestOf(options);
   const policy = await loadPolicy(policyFileOf(context, options));
-  const sandboxes = await openSandboxes({ host: openHostSide({ home: homeOf(context, options) }), policy });
+  const sandboxes = await openSandboxes({
+    host: openHostSide({ home: homeOf(context, options), preparedNetworks: 1 }),
+    policy,
+    network: { ...upstreamsOf(options), daemonPorts: new Set() },
+  });
   // with --json, standard output holds the record and nothing else
   const stdout = options.flag('json') ? context.stderr : context.stdout;
   try {

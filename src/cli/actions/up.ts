@@ -5,6 +5,7 @@ import { loadPolicy } from '../../admission/policy.ts';
 import { SallyportError } from '../../errors/error.ts';
 import { openHostSide } from '../../host/host-side.ts';
 import { openSandboxes } from '../../sandbox/sandboxes.ts';
+import type { LiveMatrix } from '../../server/deps.ts';
 import { type ListeningServer, listen } from '../../server/listen.ts';
 import { acquireLock } from '../../store/lock.ts';
 import { openStore, type Store } from '../../store/store.ts';
@@ -14,8 +15,11 @@ import { defaultPort, homeFiles, homeOf } from '../home.ts';
 import { listenForInterruption } from '../interruption.ts';
 import { policyFileOf } from '../policy-file.ts';
 import { write } from '../terminal/write.ts';
+import { upstreamsOf } from '../upstreams.ts';
 import { UsageError } from '../usage-error.ts';
 
+/** Network namespaces that wait ready: a burst of starts finds its own, one more costs the daemon five fds. */
+const preparedNetworks = 4;
 /** A stop that takes longer is cut short; the next start cleans up what it left. */
 const stopDeadlineMs = 30_000;
 
@@ -42,16 +46,28 @@ async function serve(context: Context, { options }: Call, home: string, store: S
   const log = pino({ level: options.text('logLevel') ?? 'info' }, pino.destination(2));
   const policy = await loadPolicy(policyFileOf(context, options));
   ensureKey(store, home, options.flag('newKey'));
+  const daemonPorts = new Set<number>();
   const sandboxes = await openSandboxes({
-    host: openHostSide({ home }),
+    host: openHostSide({ home, preparedNetworks }),
     policy,
     store: store.sandboxes,
+    network: { ...upstreamsOf(options), daemonPorts },
     onFault: (error) => log.error({ err: error }, 'background fault'),
   });
+  const matrix: LiveMatrix = {
+    current: () => sandboxes.policy,
+    reload: async () => {
+      const next = await loadPolicy(policyFileOf(context, options));
+      const reloaded = { sha256: next.sha256, sandboxes: sandboxes.adopt(next) };
+      log.info(reloaded, 'policy read again');
+      return reloaded;
+    },
+  };
   const interruption = listenForInterruption();
   try {
-    const deps = { sandboxes, store, policy, log, allowedHosts: options.list('allowHost') };
+    const deps = { sandboxes, store, matrix, log, allowedHosts: options.list('serverName') };
     const server = await listen(deps, address);
+    daemonPorts.add(Number(new URL(server.url).port));
     writeWhole(homeFiles.url(home), server.url, 0o644);
     await write(context.stdout, `sallyport listens on ${server.url}; the API key is in ${homeFiles.apiKey(home)}\n`);
     await aborted(interruption.signal);

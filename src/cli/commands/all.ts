@@ -5,7 +5,10 @@ import { completion } from './completion.ts';
 import { cp } from './cp.ts';
 import { create } from './create.ts';
 import { doctor } from './doctor.ts';
+import { egressPhase } from './egress-phase.ts';
+import { egressTighten } from './egress-tighten.ts';
 import { exec } from './exec.ts';
+import { explain } from './explain.ts';
 import { imageBuild } from './image-build.ts';
 import { imageList } from './image-list.ts';
 import { info } from './info.ts';
@@ -15,6 +18,7 @@ import { keyRevoke } from './key-revoke.ts';
 import { kill } from './kill.ts';
 import { logs } from './logs.ts';
 import { ls } from './ls.ts';
+import { matrixReload } from './matrix-reload.ts';
 import { matrixShow } from './matrix-show.ts';
 import { run } from './run.ts';
 import { shell } from './shell.ts';
@@ -32,7 +36,11 @@ export const commands: readonly CommandDescription[] = [
   logs,
   cp,
   kill,
+  explain,
+  egressPhase,
+  egressTighten,
   matrixShow,
+  matrixReload,
   doctor,
   imageList,
   imageBuild,
@@ -46,6 +54,7 @@ export const commands: readonly CommandDescription[] = [
 
 /** What the groups of commands are about. */
 export const groups: Readonly<Record<string, string>> = {
+  egress: 'the way out of a running sandbox',
   matrix: 'the permission matrix',
   image: 'images of sandboxes',
   key: 'API keys',

@@ -1,6 +1,6 @@
 /** One command in a fresh sandbox. */
 import type { CommandDescription } from '../command.ts';
-import { homeOption, policyOption, requestOptions } from '../shared-options.ts';
+import { homeOption, policyOption, requestOptions, resolverOption, upstreamCaOption } from '../shared-options.ts';
 
 export const run: CommandDescription = {
   name: 'run',
@@ -14,6 +14,8 @@ export const run: CommandDescription = {
     { flags: '--output <folder>', summary: 'where artifacts and record go (default ./sallyport-out)' },
     { flags: '--json', summary: 'print the record on stdout, the output of the command on stderr' },
     { flags: '--quiet', summary: 'no summary' },
+    resolverOption,
+    upstreamCaOption,
     policyOption,
     homeOption,
   ],

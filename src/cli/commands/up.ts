@@ -1,6 +1,6 @@
 /** The daemon. */
 import type { CommandDescription } from '../command.ts';
-import { homeOption, policyOption } from '../shared-options.ts';
+import { homeOption, policyOption, resolverOption, upstreamCaOption } from '../shared-options.ts';
 
 export const up: CommandDescription = {
   name: 'up',
@@ -8,9 +8,11 @@ export const up: CommandDescription = {
   options: [
     { flags: '--port <port>', summary: 'port (default 7117; 0: any)' },
     { flags: '--host <address>', summary: 'address to listen on (default 127.0.0.1)' },
-    { flags: '--allow-host <host:port>', summary: 'another name the API answers to', repeat: true },
+    { flags: '--server-name <host:port>', summary: 'another name the API answers to', repeat: true },
     { flags: '--new-key', summary: 'make another API key and write it to the home' },
     { flags: '--log-level <level>', summary: 'least level of the log', choices: ['debug', 'info', 'warn', 'error'] },
+    resolverOption,
+    upstreamCaOption,
     policyOption,
     homeOption,
   ],

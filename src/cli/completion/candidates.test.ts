@@ -25,6 +25,8 @@ describe('completionOf', () => {
     expect(words('run', '--tier', '')).toEqual(['process', 'container']);
     expect(words('run', '--tier', '=', 'c')).toEqual(['container']);
     expect(words('run', '--tier', '=')).toEqual(['process', 'container']);
+    expect(words('create', '--network', '')).toEqual(['deny']);
+    expect(words('run', '--allow-host', 'a.example', '--allow-h')).toEqual(['--allow-host']);
   });
   it('leaves files to the shell', () => {
     expect(words('run', '--input', '')).toBe('files');

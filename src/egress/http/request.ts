@@ -1,0 +1,98 @@
+/**
+ * An HTTP request as the rules see it. What two parsers could read in two ways is refused before a rule looks at it: a target
+ * that is no plain path, a Host that is missing, double or no host, headers with control characters (NX-21, NX-23, NX-24).
+ */
+import { type HostName, parseHostName } from '../../network/host-name.ts';
+import { parseIpAddress } from '../../network/ip-address.ts';
+import type { HttpRequest } from '../types.ts';
+
+export interface RequestHead {
+  readonly method: string;
+  /** As it was sent. */
+  readonly url: string;
+  /** Name, value, name, value, … as it was sent. */
+  readonly rawHeaders: readonly string[];
+  /** HTTP/2's, in place of a Host header. */
+  readonly authority?: string;
+}
+
+export type ReadRequest =
+  | { readonly kind: 'request'; readonly request: HttpRequest; readonly query: string }
+  | { readonly kind: 'ambiguous'; readonly reason: string };
+
+const methodRule = /^[A-Z][A-Z-]{0,31}$/;
+/** Visible ASCII without what belongs in no target: fragment, backslash, quotes, angle and curly brackets, "^", "`", "|". */
+const targetRule = /^\/[!$%&'()*+,\-./0-9:;=?@A-Z[\]_a-z~]*$/;
+
+export function readRequest(head: RequestHead): ReadRequest {
+  const problem = problems.map((rule) => rule(head)).find((reason) => reason !== undefined);
+  if (problem !== undefined) return { kind: 'ambiguous', reason: problem };
+  const [authority = ''] = authoritiesOf(head);
+  const { host, port } = readAuthority(authority) ?? {};
+  const cut = head.url.indexOf('?');
+  return {
+    kind: 'request',
+    request: {
+      ...(host === undefined ? {} : { host }),
+      ...(port === undefined ? {} : { port }),
+      method: head.method,
+      path: cut < 0 ? head.url : head.url.slice(0, cut),
+      websocket: valuesOf(head, 'upgrade').some((value) => value.toLowerCase() === 'websocket'),
+    },
+    query: cut < 0 ? '' : head.url.slice(cut),
+  };
+}
+
+type HeadRule = (head: RequestHead) => string | undefined;
+
+const problems: readonly HeadRule[] = [
+  ({ method }) => (methodRule.test(method) ? undefined : 'The method is none of HTTP.'),
+  ({ method }) => (method === 'CONNECT' ? 'CONNECT asks for a proxy, and there is none to ask.' : undefined),
+  ({ url, method }) => {
+    if (url === '*' && method === 'OPTIONS') return undefined;
+    return targetRule.test(url) ? undefined : 'The target is not a path that all servers read alike.';
+  },
+  (head) => (authoritiesOf(head).length === 1 ? undefined : 'There is not exactly one Host.'),
+  (head) => (readAuthority(authoritiesOf(head)[0] ?? '') === undefined ? 'The Host is no host name.' : undefined),
+  ({ rawHeaders }) => {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+    const isOdd = rawHeaders.some((text) => /[\x00-\x08\x0a-\x1f\x7f]/.test(text));
+    return isOdd ? 'A header has a control character.' : undefined;
+  },
+  (head) => {
+    const encodings = valuesOf(head, 'transfer-encoding');
+    const lengths = valuesOf(head, 'content-length');
+    if (encodings.length + lengths.length > 1) return 'The length of the body is said more than once.';
+    return encodings.every((value) => value.toLowerCase() === 'chunked')
+      ? undefined
+      : 'The transfer encoding is unknown.';
+  },
+  (head) => {
+    const upgrades = valuesOf(head, 'upgrade');
+    if (upgrades.length === 0) return undefined;
+    // h2c would be a connection in which no request is seen
+    return upgrades.length === 1 && upgrades[0]?.toLowerCase() === 'websocket'
+      ? undefined
+      : 'Only WebSocket is upgraded to.';
+  },
+];
+
+export function valuesOf({ rawHeaders }: Pick<RequestHead, 'rawHeaders'>, name: string): string[] {
+  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name);
+}
+
+function authoritiesOf(head: RequestHead): string[] {
+  const hosts = valuesOf(head, 'host');
+  // HTTP/2 clients may send both; then they must be one
+  if (head.authority === undefined) return hosts;
+  return hosts.every((host) => host === head.authority) ? [head.authority] : [head.authority, ...hosts];
+}
+
+function readAuthority(text: string): { readonly host?: HostName; readonly port?: number } | undefined {
+  const match = /^(\[[0-9a-f:.]+\]|[^:]*)(?::(\d{1,5}))?$/i.exec(text);
+  const name = match?.[1] ?? '';
+  const host = parseHostName(name);
+  const isAddress = parseIpAddress(name.replace(/^\[|\]$/g, '').toLowerCase()) !== undefined;
+  if (match === null || (host === undefined && !isAddress)) return undefined;
+  return { ...(host === undefined ? {} : { host }), ...(match[2] === undefined ? {} : { port: Number(match[2]) }) };
+}
