@@ -1,6 +1,6 @@
 /** `--resolver` and `--upstream-ca`: where names that rules allow are asked for, and who may vouch for the hosts. */
 import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { parseIpAddress } from '../network/ip-address.ts';
 import type { Options } from './options.ts';
 import { UsageError } from './usage-error.ts';
@@ -16,7 +16,13 @@ export function upstreamsOf(options: Options): Upstreams {
   for (const text of resolvers) {
     if (!isServer(text)) throw new UsageError(`--resolver: ${JSON.stringify(text)} is no address`);
   }
-  return { resolvers, upstreamRoots: options.list('upstreamCa').map(readRoots) };
+  return { resolvers, upstreamRoots: [...hostRoots(), ...options.list('upstreamCa').map(readRoots)] };
+}
+
+/** What the host itself trusts beside Node's own list: its bundle, and what the operator gave Node. */
+function hostRoots(): string[] {
+  const files = ['/etc/ssl/certs/ca-certificates.crt', process.env['NODE_EXTRA_CA_CERTS'] ?? ''];
+  return files.filter((file) => file !== '' && existsSync(file)).map((file) => readFileSync(file, 'utf8'));
 }
 
 /** Read now: a file that is missing or broken is told at the start, not at the first connection. */

@@ -5,16 +5,20 @@
 import type { Grant } from '../admission/grant.ts';
 import { sightOf } from '../egress/rules/compile.ts';
 import { type Authority, createAuthority } from '../egress/tls/authority.ts';
+import { javaTrustStore } from '../egress/tls/java-trust-store.ts';
 import { mergeBundles, trustEnvironment } from '../egress/tls/trust-bundle.ts';
 import { SallyportError } from '../errors/error.ts';
 import type { InitClient } from '../init/types.ts';
 import { parseHostPattern } from '../network/host-pattern.ts';
 import { openFiles } from './files.ts';
+import type { Files } from './types.ts';
 
 const root = { uid: 0, gid: 0, groups: [] };
 /** The system's bundle, where OpenSSL, Go and most others look; its place on Debian and its kin. */
 const bundlePath = '/etc/ssl/certs/ca-certificates.crt';
 const ownPath = '/etc/ssl/certs/sallyport-sandbox.pem';
+/** Where Debian's JDKs look, if there is one. */
+const javaPath = '/etc/ssl/certs/java/cacerts';
 const bundleBytes = 4 * 1024 * 1024;
 
 /** @returns undefined where nothing is opened */
@@ -45,7 +49,7 @@ export async function installTrust(
     endedError: () => undefined,
   });
   const system = await readBundle(files.read(Buffer.from(bundlePath)));
-  const write = (path: string, text: string): Promise<void> =>
+  const write = (path: string, text: string | Buffer): Promise<void> =>
     files.write(
       Buffer.from(path),
       (async function* () {
@@ -53,9 +57,21 @@ export async function installTrust(
       })(),
       { mode: 0o644, makeParents: true },
     );
-  await write(bundlePath, mergeBundles(system, certificatePem));
+  const merged = mergeBundles(system, certificatePem);
+  await write(bundlePath, merged);
   await write(ownPath, certificatePem);
+  if (await exists(files, javaPath)) await write(javaPath, javaTrustStore(merged, new Date()));
   return trustEnvironment({ bundlePath, certificatePath: ownPath });
+}
+
+async function exists(files: Files, path: string): Promise<boolean> {
+  try {
+    await files.stat(Buffer.from(path));
+    return true;
+  } catch (error) {
+    if (error instanceof SallyportError && error.code === 'file_not_found') return false;
+    throw error;
+  }
 }
 
 /** An image without one has no public root to keep. */

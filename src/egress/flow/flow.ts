@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { NetworkRule } from '../../admission/network.ts';
+import { printable } from '../records.ts';
 import type { Attempt, AttemptContent, Decision, Denial, Handling, Target } from '../types.ts';
 import type { TokenBucket } from './bandwidth.ts';
 import { classify, type FirstBytes } from './classify.ts';
@@ -176,7 +177,11 @@ export class Flow {
   }
 
   async #tls(hello: Extract<FirstBytes, { kind: 'tls' }>['hello'], head: Buffer): Promise<void> {
-    const { serverName, encryptedHello } = hello;
+    const { serverName, serverNameText, encryptedHello } = hello;
+    if (serverName === undefined && serverNameText !== undefined) {
+      const reason = `The server name ${printable(serverNameText)} is no host name.`;
+      return this.#refuse({ code: 'server_name_mismatch', rule: null, reason }, head);
+    }
     const content = { protocol: 'tls', encryptedHello, ...(serverName === undefined ? {} : { serverName }) } as const;
     return this.#allowed(this.#judge(content), 'tls', head);
   }

@@ -16,19 +16,17 @@ export const mostPeeked = 64 * 1024;
 /** @param isEnough asked after each piece with all bytes so far */
 export function peek(socket: Socket, isEnough: (bytes: Buffer) => boolean, deadlineMs: number): Promise<Peeked> {
   return new Promise((settle) => {
-    const pieces: Buffer[] = [];
-    let length = 0;
+    const read = new Gathered();
     const done = (why: Peeked['why']): void => {
       clearTimeout(timer);
       socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd).off('error', onEnd);
-      settle({ bytes: Buffer.concat(pieces), why });
+      settle({ bytes: read.bytes(), why });
     };
     const onEnd = (): void => done('ended');
     const onReadable = (): void => {
-      for (let piece = socket.read(); piece !== null; piece = socket.read()) {
-        pieces.push(piece as Buffer);
-        length += (piece as Buffer).length;
-        const why = isEnough(joined(pieces)) ? 'enough' : length >= mostPeeked ? 'full' : undefined;
+      for (let piece: Buffer | null = socket.read(); piece !== null; piece = socket.read()) {
+        read.add(piece);
+        const why = isEnough(read.bytes()) ? 'enough' : read.length >= mostPeeked ? 'full' : undefined;
         if (why === undefined) continue;
         done(why);
         return;
@@ -40,8 +38,24 @@ export function peek(socket: Socket, isEnough: (bytes: Buffer) => boolean, deadl
   });
 }
 
-/** In place, so that a hello in a thousand pieces is not copied a thousand times over by each look. */
-function joined(pieces: Buffer[]): Buffer {
-  if (pieces.length > 1) pieces.splice(0, pieces.length, Buffer.concat(pieces));
-  return pieces[0] ?? Buffer.alloc(0);
+/** Room that doubles, so that a hello in a thousand pieces is not copied a thousand times. */
+class Gathered {
+  length = 0;
+  #room = Buffer.alloc(0);
+
+  add(piece: Buffer): void {
+    const length = this.length + piece.length;
+    if (length > this.#room.length) {
+      const room = Buffer.allocUnsafe(Math.max(1_024, 2 * length));
+      this.#room.copy(room, 0, 0, this.length);
+      this.#room = room;
+    }
+    piece.copy(this.#room, this.length);
+    this.length = length;
+  }
+
+  /** What has come so far; the room is written to behind it only. */
+  bytes(): Buffer {
+    return this.#room.subarray(0, this.length);
+  }
 }

@@ -32,10 +32,11 @@ export class UpstreamAgent extends Agent {
     if (!kept) return false;
     const drop = (): void => void socket.destroy();
     const timer = setTimeout(drop, idleMs).unref();
-    socket.on('data', drop).resume();
+    // its end comes as data does: a half that stays open would look alive to the next request
+    socket.on('data', drop).once('end', drop).resume();
     (socket as Watched)[unwatch] = () => {
       clearTimeout(timer);
-      socket.off('data', drop);
+      socket.off('data', drop).off('end', drop);
     };
     return true;
   }

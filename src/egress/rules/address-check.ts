@@ -1,7 +1,7 @@
 /**
  * Whether an address may be dialled: the last question, asked of the very address that is connected to (NX-10), with what only
- * the moment knows: the host's own addresses. A name that may be reached may still resolve to where nobody may go. Asked for
- * raw addresses too, it says no more than `decide` except where the host itself is meant (NX-08, NX-37).
+ * the moment knows: the host's own addresses. A name that may be reached may still resolve to where nobody may go. To be asked
+ * of raw addresses too: `decide` knows nothing of the host itself (NX-08, NX-37).
  */
 
 import type { IpAddress } from '../../network/ip-address.ts';

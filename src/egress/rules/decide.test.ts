@@ -1,46 +1,8 @@
 /** The semantics of rules, one sentence a test; `decide.property.test.ts` has what holds of all of them. */
 import { describe, expect, it } from 'vitest';
 import { addressOf, aGrant, aRule, hostOf, toAddress, toHost } from '../../../test/support/arbitrary-rules.ts';
+import { a, aRequest, ask, hello, http, opened, port, raw, to, told } from '../../../test/support/ask-rules.ts';
 import type { NetworkGrant, NetworkRule } from '../../admission/network.ts';
-import type { Attempt, AttemptContent, Decision, HttpRequest, Target } from '../types.ts';
-import { compileRules } from './compile.ts';
-import { decide } from './decide.ts';
-
-const ask = (grant: NetworkGrant | readonly NetworkRule[], attempt: Attempt, phase?: string): Decision =>
-  decide(compileRules('mode' in grant ? grant : aGrant(grant)), phase, attempt);
-/** "allow web splice", "deny no_rule null". */
-const told = (...question: Parameters<typeof ask>): string => {
-  const decision = ask(...question);
-  if (decision.verdict === 'deny') return `deny ${decision.code} ${decision.rule}`;
-  return `allow ${decision.rule} ${decision.handling}${decision.wouldDeny ? ` ${decision.wouldDeny.code}` : ''}`;
-};
-
-const a = toHost('a.example');
-const port = (number: number): NetworkRule['ports'] => [{ from: number, to: number }];
-const raw: AttemptContent = { protocol: 'raw' };
-const hello = (
-  serverName?: string,
-  keys: { encryptedHello?: boolean; request?: HttpRequest } = {},
-): AttemptContent => ({
-  protocol: 'tls',
-  encryptedHello: false,
-  ...(serverName === undefined ? {} : { serverName: hostOf(serverName) }),
-  ...keys,
-});
-const aRequest = (keys: Partial<HttpRequest> = {}): HttpRequest => ({
-  host: hostOf('a.example'),
-  method: 'GET',
-  path: '/',
-  websocket: false,
-  ...keys,
-});
-const http = (keys: Partial<HttpRequest> = {}): AttemptContent => ({ protocol: 'http', request: aRequest(keys) });
-const opened = (keys: Partial<HttpRequest> = {}): AttemptContent => hello('a.example', { request: aRequest(keys) });
-const to = (target: Target, number?: number, content?: AttemptContent): Attempt => ({
-  target,
-  ...(number === undefined ? {} : { port: number }),
-  ...(content === undefined ? {} : { content }),
-});
 
 describe('without a rule', () => {
   it('nothing is allowed (NX-32)', () => {
@@ -75,85 +37,6 @@ describe('a host', () => {
       expect(told(rules, to(toHost(name))), name).toBe('deny no_rule null');
     }
     expect(told(rules, to(toAddress('192.0.1.1')))).toBe('deny no_rule null');
-  });
-});
-
-describe('which rule gives its name', () => {
-  it('is the one with the exact host, then with the longest suffix, then the first', () => {
-    const wide = aRule('wide', { hosts: ['*.a.example'] });
-    const narrow = aRule('narrow', { hosts: ['*.b.a.example'] });
-    const exact = aRule('exact', { hosts: ['c.b.a.example'] });
-    const again = aRule('again', { hosts: ['c.b.a.example'] });
-    const c = to(toHost('c.b.a.example'), 443);
-    expect(told([wide, narrow, exact, again], c)).toBe('allow exact splice');
-    expect(told([again, wide, narrow, exact], c)).toBe('allow again splice');
-    expect(told([wide, narrow], c)).toBe('allow narrow splice');
-    expect(told([wide], c)).toBe('allow wide splice');
-  });
-
-  it('is one that allows: a more specific rule that does not is passed over', () => {
-    const rules = [aRule('post', { methods: ['POST'] }), aRule('all', { hosts: ['*.example.org', 'a.example'] })];
-    expect(told(rules, to(a, 443, opened()))).toBe('allow all open');
-    expect(told(rules, to(a, 443, opened({ method: 'POST' })))).toBe('allow post open');
-  });
-});
-
-describe('TLS', () => {
-  it('must name the host that is connected to (NX-17, NX-18)', () => {
-    const rules = [aRule('web')];
-    expect(told(rules, to(a, 443, hello('b.a.example')))).toBe('deny server_name_mismatch web');
-    expect(told(rules, to(a, 443, hello()))).toBe('deny server_name_missing web');
-    expect(told(rules, to(a, 443, hello('a.example', { encryptedHello: true })))).toBe(
-      'deny server_name_encrypted web',
-    );
-  });
-
-  it('names none, or hides the name, where a rule lets it', () => {
-    expect(told([aRule('web', { noSni: true })], to(a, 443, hello()))).toBe('allow web splice');
-    expect(told([aRule('web', { noSni: true })], to(a, 443, hello('b.a.example')))).toBe(
-      'deny server_name_mismatch web',
-    );
-    expect(told([aRule('web', { ech: true })], to(a, 443, hello('front.example', { encryptedHello: true })))).toBe(
-      'allow web splice',
-    );
-    expect(told([aRule('web', { noSni: true })], to(a, 443, hello(undefined, { encryptedHello: true })))).toBe(
-      'deny server_name_encrypted web',
-    );
-  });
-
-  it.each([
-    ['methods', { methods: ['GET'] }],
-    ['paths', { paths: ['/a'] }],
-    ['a budget of requests', { budget: { requests: 5 } }],
-    ['inspect: always', { inspect: 'always' }],
-    ['websocket', { websocket: true }],
-  ] as const)('is opened for %s', (_what, keys) => {
-    expect(told([aRule('web', keys)], to(a, 443, hello('a.example')))).toBe('allow web open');
-    expect(told([aRule('web', keys), aRule('plain')], to(a, 443, hello('a.example')))).toBe('allow web open');
-    expect(told([aRule('plain'), aRule('web', keys)], to(a, 443, hello('a.example')))).toBe('allow plain open');
-  });
-
-  it('stays sealed where one rule says so, whoever wants to see requests, and that rule gives its name', () => {
-    const get = aRule('get', { methods: ['GET'] });
-    for (const sealed of [aRule('pinned', { inspect: 'never' }), aRule('pinned', { protocol: 'tls' })]) {
-      expect(told([get, sealed], to(a, 443, hello('a.example')))).toBe('allow pinned splice');
-      expect(told([get, sealed], to(a, 443, opened({ method: 'POST' })))).toBe('allow pinned splice');
-    }
-    expect(
-      told([get, aRule('wide', { hosts: ['*.example.org'], inspect: 'never' })], to(a, 443, hello('a.example'))),
-    ).toBe('allow get open');
-  });
-
-  it('that is not opened is allowed as a whole: what nobody sees is not judged', () => {
-    expect(told([aRule('web')], to(a, 443, opened({ websocket: true, host: hostOf('b.a.example') })))).toBe(
-      'allow web splice',
-    );
-  });
-
-  it('is opened against the wish of a rule that has columns for requests and says never', () => {
-    expect(told([aRule('web', { methods: ['GET'], inspect: 'never' })], to(a, 443, hello('a.example')))).toBe(
-      'allow web open',
-    );
   });
 });
 
@@ -220,31 +103,6 @@ describe('a request', () => {
       }
     }
     expect(told([aRule('c', { methods: ['CONNECT'] })], to(a))).toBe('deny no_rule null');
-  });
-});
-
-describe('a tcp rule', () => {
-  const rules = [aRule('exact', { methods: ['GET'] }), aRule('pg', { protocol: 'tcp', ports: port(443) })];
-
-  it('lets everything pass as it is, before a byte was seen', () => {
-    for (const content of [
-      undefined,
-      raw,
-      http({ host: hostOf('b.a.example') }),
-      hello('b.a.example'),
-      hello(),
-      opened(),
-    ]) {
-      expect(told(rules, to(a, 443, content))).toBe('allow pg splice');
-    }
-  });
-
-  it('does not where anything on that port is denied: who looks at nothing cannot tell it apart', () => {
-    const denied = [...rules, aRule('no', { verdict: 'deny', protocol: 'https', methods: ['DELETE'] })];
-    expect(told(denied, to(a, 443, raw))).toBe('deny rule_denies no');
-    expect(told(denied, to(a, 443, http()))).toBe('allow pg http');
-    expect(told(denied, to(a, 443, opened()))).toBe('allow exact open');
-    expect(told(denied, to(a, 443, opened({ method: 'DELETE' })))).toBe('deny rule_denies no');
   });
 });
 
@@ -468,96 +326,6 @@ describe('mode observe', () => {
       'deny no_rule null',
     );
     expect(told(observe([aRule('web')], { narrowing: { rules: [] } }), to(a))).toBe('deny narrowed_away web');
-  });
-});
-
-describe('the nearest rule', () => {
-  it('is the one that answers most questions with yes, and the phase is asked last', () => {
-    const rules = [
-      aRule('port', { ports: port(80) }),
-      aRule('protocol', { protocol: 'http', ports: port(443) }),
-      aRule('method', { methods: ['PUT'] }),
-      aRule('path', { paths: ['/x'] }),
-      aRule('phase', { phases: ['locked'] }),
-    ];
-    const attempt = to(a, 443, opened());
-    const nearestOf = (count: number): string => told(rules.slice(0, count), attempt, 'install');
-    expect([1, 2, 3, 4, 5].map(nearestOf)).toEqual([
-      'deny wrong_port port',
-      'deny wrong_protocol protocol',
-      'deny method_not_allowed method',
-      'deny path_not_allowed path',
-      'deny wrong_phase phase',
-    ]);
-  });
-
-  it('is the more specific one of two that are equally near', () => {
-    const wide = aRule('wide', { hosts: ['*.a.example'], ports: port(80) });
-    const exact = aRule('exact', { hosts: ['b.a.example'], ports: port(81) });
-    expect(told([wide, exact], to(toHost('b.a.example'), 443))).toBe('deny wrong_port exact');
-  });
-});
-
-describe('a reason', () => {
-  it.each<[string, readonly NetworkRule[], Attempt, string]>([
-    ['port', [aRule('web')], to(a, 8443), 'Rule web is for port 443, not 8443.'],
-    ['protocol', [aRule('web')], to(a, 443, http()), 'Rule web is for https; this is plain HTTP.'],
-    ['rule', [], to(a, 443), 'No rule is for a.example:443.'],
-    [
-      'name',
-      [aRule('web')],
-      to(a, 443, hello('o.example')),
-      'The ClientHello names o.example, the connection goes to a.example.',
-    ],
-    [
-      'method',
-      [aRule('get', { methods: ['GET'] })],
-      to(a, 443, opened({ method: 'PUT' })),
-      'Rule get allows GET, not PUT.',
-    ],
-    [
-      'path',
-      [aRule('x', { paths: ['/x/*'] })],
-      to(a, 443, opened({ path: '/y' })),
-      'Rule x allows paths /x/*, not /y.',
-    ],
-    [
-      'address',
-      [],
-      to(toAddress('127.0.0.1'), 80),
-      '127.0.0.1 is a loopback address (127.0.0.0/8), and no rule names it with "private: true".',
-    ],
-  ])('names the values: %s', (_what, rules, attempt, reason) => {
-    expect(ask(rules, attempt)).toMatchObject({ verdict: 'deny', reason });
-  });
-
-  it('shows what came from the sandbox on one short line of ASCII', () => {
-    const path = `/\u001b[2J\u202e\n${'x'.repeat(5000)}`;
-    const decision = ask([aRule('get', { methods: ['GET'], paths: ['/a'] })], to(a, 443, opened({ path })));
-    if (decision.verdict === 'allow') throw new Error('allowed');
-    expect(decision.reason).toMatch(/^[ -~]{1,400}$/);
-  });
-});
-
-describe('rules that cannot be read', () => {
-  it('are no rules: nothing is decided by half of them', () => {
-    for (const keys of [{ hosts: ['*'] }, { cidrs: ['10.0.0.1/8'] }, { paths: ['a'] }]) {
-      expect(() => compileRules(aGrant([aRule('web', keys)]))).toThrow(/Cannot read the network rules/);
-    }
-    expect(() => compileRules(aGrant([], { narrowing: { hosts: ['*.com'] } }))).toThrow(
-      /Cannot read the network rules/,
-    );
-  });
-
-  it('that contradict themselves allow nothing', () => {
-    for (const keys of [{ ports: [] }, { methods: [] }, { paths: [] }, { phases: [] }] as const) {
-      expect(told([aRule('web', keys)], to(a))).toBe('deny no_rule null');
-    }
-    for (const protocol of ['tcp', 'tls'] as const) {
-      for (const keys of [{ methods: ['GET'] }, { paths: ['/**'] }, { budget: { requests: 1 } }]) {
-        expect(told([aRule('web', { protocol, ...keys })], to(a, 443))).toBe('deny no_rule null');
-      }
-    }
   });
 });
 

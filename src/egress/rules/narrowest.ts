@@ -72,10 +72,17 @@ function keyChanges(rule: NetworkRule, phase: string | undefined, { port }: Atte
   if (code === 'wrong_port' && port !== undefined) {
     return set('ports', joinedRanges([...rule.ports, { from: port, to: port }]));
   }
+  // what is set for one port would be set for the others too
+  if (!isForOnePort(rule)) return [];
   if (code === 'wrong_phase' && phase !== undefined) return set('phases', [...(rule.phases ?? []), phase]);
   if (code === 'server_name_missing') return set('noSni', true);
   if (code === 'server_name_encrypted') return isSealedOrFree(rule) ? set('ech', true) : [];
   return code === 'websocket_not_allowed' ? set('websocket', true) : [];
+}
+
+function isForOnePort({ ports }: NetworkRule): boolean {
+  const [first] = ports;
+  return ports.length === 1 && first?.from === first?.to;
 }
 
 /** Where requests are to be seen, the name that TLS is opened under must be seen too. */

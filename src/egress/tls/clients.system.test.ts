@@ -7,7 +7,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createListener, type Server as Listener, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createSecureContext, type SecureContext } from 'node:tls';
@@ -16,6 +16,7 @@ import { type HostName, parseHostName } from '../../network/host-name.ts';
 import { type HostPattern, parseHostPattern } from '../../network/host-pattern.ts';
 import { type Authority, createAuthority } from './authority.ts';
 import { authorityExtensions, leafExtensions, signCertificate } from './certificate.ts';
+import { type ClientHello, readClientHello } from './client-hello.ts';
 import { javaTrustStore } from './java-trust-store.ts';
 import { mergeBundles, trustEnvironment } from './trust-bundle.ts';
 
@@ -141,8 +142,11 @@ const clients: readonly Client[] = [
 ];
 
 /** The environment of a command, with what Go needs to build. */
-function run(client: Client, host: string): Promise<{ readonly ok: boolean; readonly said: string }> {
-  const { port } = server.address() as AddressInfo;
+function run(
+  client: Client,
+  host: string,
+  port = portOf(server),
+): Promise<{ readonly ok: boolean; readonly said: string }> {
   const [program = '', ...args] = client.command(host, port);
   const { PATH = '', HOME = folder } = process.env;
   const env = {
@@ -162,6 +166,30 @@ function run(client: Client, host: string): Promise<{ readonly ok: boolean; read
   });
 }
 
+function portOf(listening: Listener): number {
+  return (listening.address() as AddressInfo).port;
+}
+
+/** The first bytes that a client sends, read as often as some of them have come. */
+async function helloOf(client: Client, host: string): Promise<ClientHello> {
+  const listener = createListener();
+  await once(listener.listen(0, '127.0.0.1'), 'listening');
+  try {
+    const accepted = once(listener, 'connection');
+    const ended = run(client, host, portOf(listener));
+    const [socket] = (await accepted) as [Socket];
+    let bytes = Buffer.alloc(0);
+    for await (const piece of socket) {
+      bytes = Buffer.concat([bytes, piece as Buffer]);
+      if (readClientHello(bytes).kind !== 'incomplete') break;
+    }
+    await ended;
+    return readClientHello(bytes);
+  } finally {
+    listener.close();
+  }
+}
+
 const isHere = (program: string): Promise<boolean> =>
   new Promise((resolve) => execFile('which', [program], (error) => resolve(error === null)));
 
@@ -178,6 +206,12 @@ describe.each(clients)('$name', (client) => {
       context = authority.secureContextFor(hostName(host));
       expect(await run(client, host)).toMatchObject({ ok: true });
     }
+  });
+
+  test('says in its first bytes which host it wants', async () => {
+    const hello = await helloOf(client, 'api.example');
+    expect(hello).toMatchObject({ kind: 'hello', serverName: 'api.example', encryptedHello: false });
+    if (hello.kind === 'hello') expect(hello.versions).toContain(0x0304);
   });
 
   test(underscored, async () => {

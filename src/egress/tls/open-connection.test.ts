@@ -136,6 +136,7 @@ describe('a connection that is opened', () => {
       const far = connectTcp(port(), '127.0.0.1');
       far.pipe(near);
       near.once('data', async (hello: Buffer) => {
+        near.pause();
         for (const [from, to] of [
           [0, 3],
           [3, 90],
