@@ -10,7 +10,10 @@ import { judgeAddress } from './rules/address-check.ts';
 import { type CompiledRules, compileRules } from './rules/compile.ts';
 import { decide } from './rules/decide.ts';
 import { type Explanation, explain } from './rules/explain.ts';
-import type { Attempt, Decision, Denial } from './types.ts';
+import type { Attempt, Decision, Denial, Handling } from './types.ts';
+
+/** What sees more comes first. */
+const strictestFirst: readonly Handling[] = ['open', 'http', 'splice'];
 
 export class Judge {
   readonly #layers: CompiledRules[];
@@ -39,11 +42,17 @@ export class Judge {
     return id === null ? undefined : this.#rules.get(id);
   }
 
-  /** The first layer that denies, else what the Grant's own says. */
+  /** The first layer that denies; else the rule of the Grant's own, handled as the strictest of them asks. */
   decide(attempt: Attempt): Decision {
-    const [first, ...rest] = this.#layers.map((rules) => decide(rules, this.#phase, attempt));
+    const decisions = this.#layers.map((rules) => decide(rules, this.#phase, attempt));
+    const [first] = decisions;
     if (first === undefined) throw new SallyportError('internal', 'Cannot judge: no rules');
-    return rest.find(({ verdict }) => verdict === 'deny') ?? first;
+    const allowed = decisions.filter((decision) => decision.verdict === 'allow');
+    if (first.verdict === 'deny' || allowed.length < decisions.length) {
+      return decisions.find(({ verdict }) => verdict === 'deny') ?? first;
+    }
+    const handling = strictestFirst.find((each) => allowed.some((decision) => decision.handling === each));
+    return { ...first, handling: handling ?? first.handling };
   }
 
   explain(attempt: Attempt): Explanation {

@@ -1,5 +1,6 @@
 /** Rules that change while connections are open, budgets and bandwidth: for real, in a trapped namespace. Needs root. */
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { allowing, openTrapped, rule, type Trapped } from '../../test/support/trapped.ts';
@@ -105,6 +106,39 @@ describe('a change', () => {
     const { egress, python } = await trapped(allowing(tcp('a', 'a.example', port)));
     egress.tighten(allowing(tcp('a', 'a.example', port), tcp('b', 'b.example', port)));
     await expect(python(holding(port).replace('a.example', 'b.example'))).rejects.toThrow();
+  });
+
+  it('NX-34: that forbids the request of an answer which still streams, or its WebSocket, closes it', async () => {
+    const web = createHttpServer((_request, response) => {
+      response.writeHead(200).write('first\n');
+    });
+    web.listen(0, '127.0.0.1');
+    await once(web, 'listening');
+    open.push({ close: () => web.closeAllConnections() }, { close: () => web.close() });
+    const { port } = web.address() as AddressInfo;
+    const http = (paths: readonly string[]) =>
+      allowing(rule('web', { hosts: ['a.example'], protocol: 'http', ports: [{ from: port, to: port }], paths }));
+    const { egress, python, records } = await trapped(http(['/**']));
+    const held = python(`
+import http.client
+c = http.client.HTTPConnection("a.example", ${port}, timeout=20); c.request("GET", "/stream"); answer = c.getresponse(); answer.readline()
+try: print(answer.read())
+except (ConnectionResetError, http.client.IncompleteRead): print("cut")`);
+    await expect.poll(() => egress.flows).toBe(1);
+    const began = performance.now();
+    egress.tighten(http(['/other']));
+    expect(await held).toBe('cut\n');
+    expect(performance.now() - began).toBeLessThan(1_000);
+    await expect.poll(() => records('connection')).toMatchObject([{ verdict: 'deny', code: 'path_not_allowed' }]);
+  });
+
+  it('that has requests seen ends what passes sealed', async () => {
+    const port = await server();
+    const { egress, python } = await trapped(allowing(tcp('a', 'a.example', port)));
+    const held = python(holding(port));
+    await expect.poll(() => egress.flows).toBe(1);
+    egress.tighten(allowing(rule('a', { hosts: ['a.example'], protocol: 'http', ports: [{ from: port, to: port }] })));
+    expect(await held).toBe('reset\n');
   });
 
   it('NX-45: that ends the egress leaves no way out', async () => {

@@ -52,6 +52,7 @@ export async function run(options: RunOptions): Promise<RunOutcome> {
     const sandbox = await createSandbox(options, runId);
     const record = await work({ ...options, runId, folder, sandbox, createdAt, began });
     await writeAtomically(join(folder, 'manifest.json'), record.artifacts);
+    await writeAtomically(join(folder, 'egress.jsonl'), sandbox.egress.log.read());
     await writeAtomically(join(folder, 'record.json'), record);
     options.keep?.(record);
     return { record, folder };
@@ -143,6 +144,7 @@ function recordOf(
     limitsHit: limitsOf(result, info),
     endReason: info.endReason ?? 'platform',
     error: error === null ? null : { code: error.code, message: error.message },
+    egress: options.sandbox.egress.log.summary(),
     artifacts: { version: 1, runId: options.runId, grantDigest: digest, ...exported },
     timings: {
       createdAt: options.createdAt.toISOString(),
@@ -220,8 +222,13 @@ async function makeFolders(path: string): Promise<void> {
   }
 }
 
+/** A list whose file ends in `.jsonl` is a line each. */
 async function writeAtomically(file: string, value: unknown): Promise<void> {
-  await writeFile(`${file}.partial`, `${JSON.stringify(value, null, 2)}\n`, { flag: 'wx' });
+  const isLines = file.endsWith('.jsonl') && Array.isArray(value);
+  const text = isLines
+    ? value.map((item) => `${JSON.stringify(item)}\n`).join('')
+    : `${JSON.stringify(value, null, 2)}\n`;
+  await writeFile(`${file}.partial`, text, { flag: 'wx' });
   await rename(`${file}.partial`, file);
 }
 

@@ -1,6 +1,7 @@
 /** A run: one command in one fresh sandbox, its inputs, its artifacts and its record. */
 import type { Grant } from '../admission/grant.ts';
 import type { ExportResult } from '../artifacts/export.ts';
+import type { EgressSummary } from '../egress/records.ts';
 import type { EndReason, ExecResult, LimitName } from '../sandbox/types.ts';
 import type { InputFile } from '../workspace/types.ts';
 
@@ -32,6 +33,8 @@ export interface RunRecord {
   readonly limitsHit: readonly LimitName[];
   readonly endReason: EndReason;
   readonly error: { readonly code: string; readonly message: string } | null;
+  /** What it tried to reach, counted; each entry is in `egress.jsonl` beside this. */
+  readonly egress: EgressSummary;
   readonly artifacts: ArtifactManifest;
   readonly timings: {
     readonly createdAt: string;

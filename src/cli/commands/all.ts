@@ -6,6 +6,7 @@ import { cp } from './cp.ts';
 import { create } from './create.ts';
 import { doctor } from './doctor.ts';
 import { egressPhase } from './egress-phase.ts';
+import { egressSuggest } from './egress-suggest.ts';
 import { egressTighten } from './egress-tighten.ts';
 import { exec } from './exec.ts';
 import { explain } from './explain.ts';
@@ -39,6 +40,7 @@ export const commands: readonly CommandDescription[] = [
   explain,
   egressPhase,
   egressTighten,
+  egressSuggest,
   matrixShow,
   matrixReload,
   doctor,

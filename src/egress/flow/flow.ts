@@ -27,6 +27,7 @@ export class Flow {
   readonly #abort = new AbortController();
   /** What was allowed last; judged again when the policy changes. */
   #attempt: Attempt;
+  readonly #requests = new Set<Attempt>();
   #decision: Decision | undefined;
   #protocol: string | null = null;
   #dialled: string | null = null;
@@ -69,11 +70,16 @@ export class Flow {
     return performance.now() - this.#lastByteMs;
   }
 
-  /** The rules have changed: what they forbid now is over at once (NX-34). */
+  /** The rules have changed: what they forbid now is over at once (NX-34), and so is what they no longer let pass unseen. */
   judgeAgain(): void {
-    const decision = this.#parts.judge.decide(this.#attempt);
-    if (decision.verdict === 'allow') return;
-    this.end(decision);
+    const denial = [this.#attempt, ...this.#requests].map((attempt) => this.#nowDenied(attempt)).find(Boolean);
+    if (denial !== undefined) this.end(denial);
+  }
+
+  /** A request that is under way is judged again with the connection. @returns the way to say that it is over */
+  hold(attempt: Attempt): () => void {
+    this.#requests.add(attempt);
+    return () => this.#requests.delete(attempt);
   }
 
   end(denial: Denial): void {
@@ -194,8 +200,11 @@ export class Flow {
   }
 
   #judge(content: AttemptContent): Decision {
-    this.#attempt = { target: this.target, port: this.port, content };
-    return this.#parts.judge.decide(this.#attempt);
+    const attempt = { target: this.target, port: this.port, content };
+    const decision = this.#parts.judge.decide(attempt);
+    // what it turned out to be is what is judged again; the question about raw bytes is asked of every connection
+    if (decision.verdict === 'allow' && decision.wouldDeny === undefined) this.#attempt = attempt;
+    return decision;
   }
 
   async #allowed(decision: Decision, protocol: string, head: Buffer): Promise<void> {
@@ -227,6 +236,15 @@ export class Flow {
     if (await this.#parts.http.refuse(this, denial, kind)) return;
     this.inside.resetAndDestroy();
     this.finish(null);
+  }
+
+  #nowDenied(attempt: Attempt): Denial | undefined {
+    const decision = this.#parts.judge.decide(attempt);
+    if (decision.verdict === 'deny') return decision;
+    const wasSpliced = this.#decision?.verdict === 'allow' && this.#decision.handling === 'splice';
+    if (!wasSpliced || decision.handling === 'splice') return undefined;
+    const reason = 'The rules that bind now have its requests seen; connect again.';
+    return { code: 'wrong_protocol', rule: decision.rule, reason };
   }
 
   #silent(open: Decision, why: string): void {

@@ -22,6 +22,8 @@ export interface ExchangeParts {
   /** Counts a request; a denial when there are none left. */
   readonly charge: (decision: Decision) => Denial | undefined;
   readonly onBytes: (direction: 'up' | 'down', bytes: number) => number | 'stop';
+  /** Told of a request that is sent on; what it returns is called when it is over. */
+  readonly hold: (attempt: Attempt) => () => void;
   readonly agent: UpstreamAgent;
   readonly host: string | null;
   readonly record: (entry: RequestEntry) => void;
@@ -47,7 +49,7 @@ type Judged =
   | {
       readonly kind: 'allow';
       readonly decision: Extract<Decision, { verdict: 'allow' }>;
-      readonly request: HttpRequest;
+      readonly attempt: Attempt;
     }
   | { readonly kind: 'deny'; readonly denial: Denial };
 
@@ -56,10 +58,11 @@ export function judgeRequest(parts: ExchangeParts, head: RequestHead): Judged {
   if (read.kind === 'ambiguous') {
     return { kind: 'deny', denial: { code: 'ambiguous_request', rule: null, reason: read.reason } };
   }
-  const decision = parts.decide(parts.attemptOf(read.request));
+  const attempt = parts.attemptOf(read.request);
+  const decision = parts.decide(attempt);
   if (decision.verdict === 'deny') return { kind: 'deny', denial: decision };
   const over = parts.charge(decision);
-  return over === undefined ? { kind: 'allow', decision, request: read.request } : { kind: 'deny', denial: over };
+  return over === undefined ? { kind: 'allow', decision, attempt } : { kind: 'deny', denial: over };
 }
 
 /** Settles when the exchange is over, however it went. */
@@ -72,7 +75,8 @@ export async function exchange(parts: ExchangeParts, request: AnyRequest, respon
     return;
   }
   note.allow(judged.decision);
-  await forward(parts, request, response, note);
+  const release = parts.hold(judged.attempt);
+  await forward(parts, request, response, note).finally(release);
 }
 
 /** 421 "Misdirected Request" (RFC 9110 §15.5.20) tells a client to make a connection of its own for that host. */

@@ -208,6 +208,7 @@ function exchangeOf(parts: HttpSideParts, flow: Flow, content: ContentOf, agent:
     decide: (attempt) => parts.judge.decide(attempt),
     charge: (decision) => parts.meter.charge(parts.judge.rule(decision.rule), 'requests', 1),
     onBytes: (direction, bytes) => flow.onBytes(direction, bytes),
+    hold: (attempt) => flow.hold(attempt),
     record: (entry) => record(parts, flow, entry),
   };
 }

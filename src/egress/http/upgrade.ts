@@ -17,6 +17,7 @@ export function upgrade(parts: ExchangeParts, request: IncomingMessage, inside: 
     return;
   }
   note.allow(judged.decision);
+  inside.once('close', parts.hold(judged.attempt));
   connectBoth(parts, request, inside, head, note);
 }
 
