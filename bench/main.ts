@@ -2,6 +2,7 @@
 import { churn } from './churn.ts';
 import { decisions } from './decisions.ts';
 import { density } from './density.ts';
+import { egress } from './egress.ts';
 import { exec } from './exec.ts';
 import { streaming } from './streaming.ts';
 import { tti } from './tti.ts';
@@ -15,6 +16,7 @@ const measures: Readonly<Record<string, () => Promise<void>>> = {
   streaming: () => streaming(Math.min(times(5), 5)),
   density: () => density(times(200)),
   churn: () => churn(times(500)),
+  egress: () => egress(times(1_000)),
   decisions: () => decisions(times(20_000)),
 };
 

@@ -79,9 +79,9 @@ export class Api {
   }
 }
 
-export async function startDaemon(): Promise<Daemon> {
+export async function startDaemon(options: readonly string[] = []): Promise<Daemon> {
   const port = await freePort();
-  const child = spawn(process.execPath, [join(root, 'bin/sallyport.js'), 'up', '--port', String(port)], {
+  const child = spawn(process.execPath, [join(root, 'bin/sallyport.js'), 'up', '--port', String(port), ...options], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, SALLYPORT_HOME: home },
   });

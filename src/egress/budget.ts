@@ -41,18 +41,15 @@ export class BudgetMeter {
     return this.#over(rule, 'upBytes', 1) ?? this.#over(rule, 'downBytes', 1);
   }
 
+  /** Asked for every piece that passes, so the sentence is made only when it is needed. */
   #over(rule: BudgetedRule | undefined, amount: Amount, count: number): Denial | undefined {
-    const limits = [
-      { key: rule?.id, budget: rule?.budget, whose: `rule ${rule?.id}` },
-      { key: classKey, budget: this.#class, whose: 'the class' },
-    ];
-    for (const { key, budget, whose } of limits) {
-      const most = budget?.[amount];
-      if (most === undefined || key === undefined || this.#usedOf(key)[amount] + count <= most) continue;
-      const reason = `The budget of ${whose} is used up: ${most} ${names[amount]}.`;
-      return { code: 'budget_used_up', rule: rule?.id ?? null, reason };
+    const ofRule = rule?.budget?.[amount];
+    if (rule !== undefined && ofRule !== undefined && this.#usedOf(rule.id)[amount] + count > ofRule) {
+      return usedUp(rule, `rule ${rule.id}`, ofRule, amount);
     }
-    return undefined;
+    const ofClass = this.#class?.[amount];
+    if (ofClass === undefined || this.#usedOf(classKey)[amount] + count <= ofClass) return undefined;
+    return usedUp(rule, 'the class', ofClass, amount);
   }
 
   #add(key: string, amount: Amount, count: number): void {
@@ -67,6 +64,11 @@ export class BudgetMeter {
     }
     return used;
   }
+}
+
+function usedUp(rule: BudgetedRule | undefined, whose: string, most: number, amount: Amount): Denial {
+  const reason = `The budget of ${whose} is used up: ${most} ${names[amount]}.`;
+  return { code: 'budget_used_up', rule: rule?.id ?? null, reason };
 }
 
 /** No rule can have this id. */

@@ -115,8 +115,16 @@ function forward(parts: ExchangeParts, request: AnyRequest, response: AnyRespons
       if (!response.writableFinished) upstream.destroy(new Error('the connection inside ended'));
     });
     note.bytes('up', headBytes(request.rawHeaders));
-    carry(request, upstream, (bytes) => note.bytes('up', bytes));
+    if (hasBody(request)) carry(request, upstream, (bytes) => note.bytes('up', bytes));
+    else upstream.end();
   });
+}
+
+/** HTTP/1.1 says so in a header (RFC 9112 §6.3); HTTP/2 by not ending its stream. */
+function hasBody(request: AnyRequest): boolean {
+  if ('stream' in request) return !request.stream.endAfterHeaders;
+  const { headers } = request;
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 function openUpstream({ agent }: ExchangeParts, head: RequestHead): ClientRequest {
@@ -176,7 +184,10 @@ function sendHead(response: AnyResponse, { statusCode = 502, statusMessage, rawH
     return;
   }
   (response as ServerResponse).writeHead(statusCode, statusMessage, headers.flat());
-  (response as ServerResponse).flushHeaders();
+  // with the first of the body where that is here already, and alone where it is not: events may be seconds away
+  setImmediate(() => {
+    if (!response.writableEnded && !response.destroyed) (response as ServerResponse).flushHeaders();
+  });
 }
 
 function grouped(headers: readonly (readonly [string, string])[]): Record<string, string[]> {
