@@ -131,8 +131,7 @@ class SandboxEgress implements Egress {
     clearInterval(this.#sweeper);
     for (const server of this.#servers) server.close();
     this.#dns.close();
-    const denial: Denial = { code: 'ended', rule: null, reason: 'The sandbox has ended.' };
-    for (const flow of [...this.#flows]) flow.end(denial);
+    for (const flow of [...this.#flows]) flow.fail('the sandbox ended');
     this.#parts.authority?.dispose();
   }
 

@@ -61,7 +61,6 @@ export const denialCodes = [
   'malformed',
   'too_many',
   'not_carried',
-  'ended',
 ] as const;
 export type DenialCode = (typeof denialCodes)[number];
 

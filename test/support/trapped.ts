@@ -3,9 +3,7 @@
  * test's, upstreams listen on this host's loopback. Programs run inside as nobody, with no capability. Needs root.
  */
 import { spawn } from 'node:child_process';
-import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import dnsPacket from 'dns-packet';
 import type { NetworkGrant, NetworkRule } from '../../src/admission/network.ts';
 import { type Egress, type EgressParts, openEgress } from '../../src/egress/egress.ts';
 import type { EgressRecord } from '../../src/egress/records.ts';
@@ -14,9 +12,9 @@ import { makeTrapNetns } from '../../src/isolation/trap/netns.ts';
 import { dropLogGroup } from '../../src/isolation/trap/trap-rules.ts';
 import { addon } from '../../src/linux/addon.ts';
 import { followPacketLog } from '../../src/linux/netfilter-log.ts';
+import { serveZone, type Zone } from './zone.ts';
 
-/** name → addresses; what is not in it does not exist. */
-export type Zone = Readonly<Record<string, readonly string[]>>;
+export type { Zone } from './zone.ts';
 
 export interface Trapped {
   readonly egress: Egress;
@@ -131,32 +129,4 @@ async function runInside(netnsFd: number, command: readonly string[], env: Reado
   });
   const [status] = (await once(child, 'close')) as [number | null];
   return { status, ...texts };
-}
-
-async function serveZone(zone: Zone, questions: string[]): Promise<{ port: number; close: () => Promise<void> }> {
-  const socket = createSocket('udp4');
-  socket.on('message', (message, from) => {
-    const { id, questions: asked = [] } = dnsPacket.decode(message);
-    const [question] = asked;
-    if (question === undefined || id === undefined) return;
-    questions.push(`${question.name} ${question.type}`);
-    const family = question.type === 'AAAA' ? 6 : 4;
-    const known = zone[question.name.toLowerCase()];
-    const addresses = (known ?? []).filter((text) => text.includes(':') === (family === 6));
-    const answers = addresses.map(
-      (data) => ({ name: question.name, type: family === 6 ? 'AAAA' : 'A', ttl: 0, data }) as const,
-    );
-    const flags = 0x0180 | (known === undefined ? 3 : 0);
-    socket.send(
-      dnsPacket.encode({ type: 'response', id, flags, questions: [question], answers }),
-      from.port,
-      from.address,
-    );
-  });
-  socket.bind(0, '127.0.0.1');
-  await once(socket, 'listening');
-  return {
-    port: socket.address().port,
-    close: () => new Promise((resolve) => socket.close(() => resolve())),
-  };
 }

@@ -146,7 +146,7 @@ export class Flow {
       verdict: isDenied ? 'deny' : denial === undefined ? 'allow' : 'would-deny',
       rule: denial?.rule ?? decision?.rule ?? null,
       code: denial?.code ?? null,
-      reason: denial?.reason ?? null,
+      reason: denial?.reason ?? (decision === undefined ? 'It ended before anything was decided.' : null),
       host: this.target.kind === 'host' ? this.target.host : null,
       address: this.#dialled ?? (this.target.kind === 'address' ? this.target.address.text : null),
       port: this.port,
