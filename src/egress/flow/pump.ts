@@ -2,7 +2,9 @@
  * Two sockets as one connection: bytes go each way at the pace of the slower, an end on one side is passed on while the other
  * side may still send, an error ends both.
  */
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 
 export interface PumpParts {
   readonly inside: Duplex;
@@ -20,8 +22,8 @@ export function pump({ inside, outside, onBytes, onClosed }: PumpParts): void {
   let open = 2;
   let fault: string | null = null;
   const destroyBoth = (): void => {
-    inside.destroy();
-    outside.destroy();
+    cut(inside);
+    cut(outside);
   };
   for (const [from, to, direction] of [
     [inside, outside, 'up'],
@@ -39,6 +41,12 @@ export function pump({ inside, outside, onBytes, onClosed }: PumpParts): void {
       if (open === 0) onClosed(fault);
     });
   }
+}
+
+/** What broke off on one side must not look like an end on the other: TCP is reset, TLS goes without its close_notify. */
+function cut(stream: Duplex): void {
+  if (stream instanceof Socket && !(stream instanceof TLSSocket)) stream.resetAndDestroy();
+  else stream.destroy();
 }
 
 function forward(from: Duplex, to: Duplex, onBytes: (bytes: number) => number | 'stop', destroyBoth: () => void): void {
