@@ -310,6 +310,15 @@ static void *listen_thread(void *data)
 	request->error = errno;
 	return NULL;
 }
+static napi_value socket_in_netns(napi_env env, struct listen_request *request)
+{
+	pthread_t thread;
+	int error = start_thread(&thread, listen_thread, request);
+	if (error != 0)
+		return fail(env, "pthread_create", error);
+	pthread_join(thread, NULL);
+	return request->result < 0 ? fail(env, request->call, request->error) : integer(env, request->result);
+}
 /* Longer than any address, so that a text that was cut cannot be one. @returns false after throwing */
 static bool address_argument(napi_env env, napi_value value, uint16_t port, struct listen_request *request)
 {
@@ -356,12 +365,7 @@ static napi_value listen_in_netns(napi_env env, napi_callback_info info)
 	    !int_argument(env, values[2], "port", 0, 65535, &port) ||
 	    !address_argument(env, values[1], (uint16_t)port, &request) || !protocol_argument(env, values[3], &request.type))
 		return NULL;
-	pthread_t thread;
-	int error = start_thread(&thread, listen_thread, &request);
-	if (error != 0)
-		return fail(env, "pthread_create", error);
-	pthread_join(thread, NULL);
-	return request.result < 0 ? fail(env, request.call, request.error) : integer(env, request.result);
+	return socket_in_netns(env, &request);
 }
 
 /* netfilterInNetns(netnsFd) -> fd of a netlink socket to the namespace's netfilter, to be read and written as a file */
@@ -371,12 +375,7 @@ static napi_value netfilter_in_netns(napi_env env, napi_callback_info info)
 	struct listen_request request = {.result = -1, .type = SOCK_RAW, .address.ss_family = AF_NETLINK};
 	if (!arguments(env, info, 1, values) || !fd_argument(env, values[0], "netnsFd", &request.netns_fd))
 		return NULL;
-	pthread_t thread;
-	int error = start_thread(&thread, listen_thread, &request);
-	if (error != 0)
-		return fail(env, "pthread_create", error);
-	pthread_join(thread, NULL);
-	return request.result < 0 ? fail(env, request.call, request.error) : integer(env, request.result);
+	return socket_in_netns(env, &request);
 }
 
 /* originalDestination(fd) -> { address, port }: where a redirected connection wanted to go */

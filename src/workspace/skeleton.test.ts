@@ -68,10 +68,10 @@ it('changes its digest with content, mode, target and order of nothing else', ()
   ).toBe(digests[0]);
 });
 
-it('the layer of every sandbox has PID 1, mount points and an empty resolv.conf', async () => {
+it('the layer of every sandbox has PID 1, mount points and our resolver', async () => {
   const place = await makeSkeleton(parent, sandboxSkeleton(Buffer.from('ELF')));
   expect(lstatSync(join(place, '.sallyport/init')).mode & 0o7777).toBe(0o555);
   for (const name of ['dev', 'inputs', 'proc', 'run', 'sys', 'tmp'])
     expect(statSync(join(place, name)).isDirectory()).toBe(true);
-  expect(readFileSync(join(place, 'etc/resolv.conf'), 'utf8')).toBe('');
+  expect(readFileSync(join(place, 'etc/resolv.conf'), 'utf8')).toContain('nameserver 127.0.0.1\n');
 });
