@@ -291,8 +291,11 @@ static int listen_step(struct listen_request *request)
 	int fd = socket(family, request->type | SOCK_CLOEXEC | SOCK_NONBLOCK, family == AF_NETLINK ? NETLINK_NETFILTER : 0);
 	if (fd < 0 || family == AF_NETLINK)
 		return fd;
-	/* an IPv6 socket that took IPv4 too would keep the IPv4 one off its port */
-	if ((request->call = "setsockopt", setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) == 0 &&
+	/*
+	 * An IPv6 socket that took IPv4 too would keep the IPv4 one off its port. Not for datagrams: there a second socket with
+	 * SO_REUSEADDR takes the port over, and whoever is in the namespace could.
+	 */
+	if ((request->type == SOCK_DGRAM || (request->call = "setsockopt", setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) == 0) &&
 	    (family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one) == 0) &&
 	    (request->call = "bind", bind(fd, (struct sockaddr *)&request->address, request->address_length)) == 0 &&
 	    (request->type == SOCK_DGRAM || (request->call = "listen", listen(fd, BACKLOG)) == 0))

@@ -47,6 +47,7 @@ struct plan {
 	int kept_count;
 	int netns;
 	const char *netns_place;
+	pid_t parent;
 	bool nosuid;
 	char **command;
 };
@@ -162,6 +163,7 @@ static void take(struct plan *plan, const char *option, char *value)
 	else if (strcmp(option, "--drop-mount") == 0) append(plan->drops, &plan->drop_count, MAX_DROPS, value, option);
 	else if (strcmp(option, "--keep-fd") == 0) take_kept(plan, value, option);
 	else if (strcmp(option, "--netns") == 0) take_netns(plan, value, option);
+	else if (strcmp(option, "--parent") == 0) plan->parent = (pid_t)number(value, option, INT_MAX);
 	else refuse(option, "unknown option");
 }
 
@@ -428,12 +430,12 @@ int main(int argc, char **argv)
 	struct plan plan = {0};
 	/*
 	 * A daemon that is killed takes us and the runtime along (the setting outlives execve): else the runtime would go on and
-	 * make a cgroup after the next start has cleaned up (RX-19). getppid: the daemon may be gone already.
+	 * make a cgroup after the next start has cleaned up (RX-19). It may be gone already: then another is our parent.
 	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == 1 && getpid() != 1)
-		return 125;
 	parse(argc, argv, &plan);
+	if (plan.parent != 0 && getppid() != plan.parent)
+		return FAILED;
 	/* folders get the modes that are written here, whatever our caller's mask */
 	umask(022);
 	leave_mount_namespace(&plan);

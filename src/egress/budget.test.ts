@@ -22,10 +22,11 @@ describe('a budget', () => {
     expect(meter.exhausted(undefined)).toBeDefined();
   });
 
-  it('is not touched by what it refuses', () => {
+  it('is used up by what it refuses: nobody goes on in smaller pieces', () => {
     const meter = new BudgetMeter({ downBytes: 10 });
     expect(meter.charge(undefined, 'downBytes', 11)).toBeDefined();
-    expect(meter.charge(undefined, 'downBytes', 10)).toBeUndefined();
+    expect(meter.charge(undefined, 'downBytes', 1)).toBeDefined();
+    expect(meter.exhausted(undefined)).toBeDefined();
   });
 
   it('that is not given bounds nothing', () => {

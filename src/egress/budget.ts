@@ -2,7 +2,7 @@
  * What has passed, against what may: per rule and for the class, over the life of a sandbox. Bytes are charged as they pass;
  * the connection that uses up the last of them is ended.
  */
-import type { NetworkBudget } from '../admission/network.ts';
+import type { NetworkBandwidth, NetworkBudget } from '../admission/network.ts';
 import type { Denial } from './types.ts';
 
 export type Amount = keyof NetworkBudget;
@@ -21,35 +21,48 @@ const names: Readonly<Record<Amount, string>> = {
 
 export class BudgetMeter {
   readonly #used = new Map<string, Record<Amount, number>>();
-  readonly #class: NetworkBudget | undefined;
+  #class: NetworkBudget | undefined;
 
   constructor(classBudget: NetworkBudget | undefined) {
     this.#class = classBudget;
   }
 
-  /** Counts `count` of it, unless that is more than may be: then nothing is counted. */
+  /** Counts `count` of it. What is more than may be uses up the rest: who was refused a large piece does not go on with small ones. */
   charge(rule: BudgetedRule | undefined, amount: Amount, count: number): Denial | undefined {
     const over = this.#over(rule, amount, count);
-    if (over !== undefined) return over;
+    if (over !== undefined) {
+      this.#usedOf(over.key)[amount] = over.most;
+      return usedUp(rule, over.key === classKey ? 'the class' : `rule ${over.key}`, over.most, amount);
+    }
     this.#add(classKey, amount, count);
     if (rule !== undefined) this.#add(rule.id, amount, count);
     return undefined;
   }
 
-  /** Whether a byte may pass at all in either direction; asked before a connection is made. */
+  /** Whether not a byte may pass any more in one of the directions; asked before a connection is made. */
   exhausted(rule: BudgetedRule | undefined): Denial | undefined {
-    return this.#over(rule, 'upBytes', 1) ?? this.#over(rule, 'downBytes', 1);
+    for (const amount of ['upBytes', 'downBytes'] as const) {
+      const over = this.#over(rule, amount, 1);
+      if (over !== undefined)
+        return usedUp(rule, over.key === classKey ? 'the class' : `rule ${over.key}`, over.most, amount);
+    }
+    return undefined;
   }
 
-  /** Asked for every piece that passes, so the sentence is made only when it is needed. */
-  #over(rule: BudgetedRule | undefined, amount: Amount, count: number): Denial | undefined {
+  /** A later policy may allow less of the class; never more. */
+  tighten(budget: NetworkBudget | undefined): void {
+    this.#class = tighter(this.#class, budget);
+  }
+
+  /** Asked for every piece that passes. */
+  #over(rule: BudgetedRule | undefined, amount: Amount, count: number): { key: string; most: number } | undefined {
     const ofRule = rule?.budget?.[amount];
     if (rule !== undefined && ofRule !== undefined && this.#usedOf(rule.id)[amount] + count > ofRule) {
-      return usedUp(rule, `rule ${rule.id}`, ofRule, amount);
+      return { key: rule.id, most: ofRule };
     }
     const ofClass = this.#class?.[amount];
     if (ofClass === undefined || this.#usedOf(classKey)[amount] + count <= ofClass) return undefined;
-    return usedUp(rule, 'the class', ofClass, amount);
+    return { key: classKey, most: ofClass };
   }
 
   #add(key: string, amount: Amount, count: number): void {
@@ -64,6 +77,19 @@ export class BudgetMeter {
     }
     return used;
   }
+}
+
+/** The smaller of each amount. */
+export function tighter<Amounts extends NetworkBudget | NetworkBandwidth>(
+  a: Amounts | undefined,
+  b: Amounts | undefined,
+): Amounts | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  const least = new Map(Object.entries(a) as [string, number][]);
+  for (const [amount, most] of Object.entries(b) as [string, number][]) {
+    least.set(amount, Math.min(most, least.get(amount) ?? most));
+  }
+  return Object.fromEntries(least) as unknown as Amounts;
 }
 
 function usedUp(rule: BudgetedRule | undefined, whose: string, most: number, amount: Amount): Denial {

@@ -86,6 +86,7 @@ class SandboxEgress implements Egress {
       meter: this.#meter,
       log: this.log,
       dial: (target, port, signal) => this.#dial(target, port, signal),
+      onFault: parts.onFault,
       upstreamRoots: parts.upstreamRoots ?? [],
       ...(parts.authority === undefined ? {} : { authority: parts.authority }),
     });
@@ -112,6 +113,9 @@ class SandboxEgress implements Egress {
 
   tighten(grant: NetworkGrant): void {
     this.#judge.tighten(grant);
+    this.#meter.tighten(grant.mode === 'deny' ? undefined : grant.budget);
+    // made anew, at the rate of now
+    this.#buckets.clear();
     this.#judgeAgain();
   }
 

@@ -6,11 +6,15 @@ import { networkInterfaces } from 'node:os';
 import type { NetworkGrant, NetworkRule } from '../admission/network.ts';
 import { SallyportError } from '../errors/error.ts';
 import { type IpAddress, parseIpAddress } from '../network/ip-address.ts';
+import { tighter } from './budget.ts';
 import { judgeAddress } from './rules/address-check.ts';
 import { type CompiledRules, compileRules } from './rules/compile.ts';
 import { decide } from './rules/decide.ts';
 import { type Explanation, explain } from './rules/explain.ts';
 import type { Attempt, Decision, Denial, Handling } from './types.ts';
+
+/** Different tightenings of one sandbox; see docs/limits.md. */
+const mostLayers = 64;
 
 /** What sees more comes first. */
 const strictestFirst: readonly Handling[] = ['open', 'http', 'splice'];
@@ -18,8 +22,10 @@ const strictestFirst: readonly Handling[] = ['open', 'http', 'splice'];
 export class Judge {
   readonly #layers: CompiledRules[];
   readonly #grant: NetworkGrant;
-  readonly #rules: ReadonlyMap<string, NetworkRule>;
+  /** By id, with the least that any layer gives each budget and bandwidth. */
+  readonly #rules: Map<string, NetworkRule>;
   readonly #daemonPorts: ReadonlySet<number>;
+  readonly #keys = new Set<string>();
   #phase: string | undefined;
 
   constructor(grant: NetworkGrant, daemonPorts: ReadonlySet<number>) {
@@ -74,7 +80,24 @@ export class Judge {
 
   /** From the next attempt on this must allow as well. */
   tighten(grant: NetworkGrant): void {
-    this.#layers.push(compileRules(grant));
+    const key = JSON.stringify(grant);
+    if (this.#keys.has(key)) return;
+    this.#keys.add(key);
+    // so many different ones are no policy any more; nothing is the only set of rules within all of them that is cheap to ask
+    const isTooMany = this.#layers.length >= mostLayers;
+    this.#layers.push(compileRules(isTooMany ? { mode: 'deny' } : grant));
+    if (grant.mode !== 'deny') for (const rule of grant.rules) this.#lessen(rule);
+  }
+
+  #lessen({ id, budget, bandwidth }: NetworkRule): void {
+    const rule = this.#rules.get(id);
+    if (rule === undefined) return;
+    const [least, slowest] = [tighter(rule.budget, budget), tighter(rule.bandwidth, bandwidth)];
+    this.#rules.set(id, {
+      ...rule,
+      ...(least === undefined ? {} : { budget: least }),
+      ...(slowest === undefined ? {} : { bandwidth: slowest }),
+    });
   }
 
   /** @throws SallyportError `invalid_request` for a phase that is none, or that is past */

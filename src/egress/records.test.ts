@@ -19,6 +19,13 @@ describe('the flow log', () => {
     expect(log.summary()).toMatchObject({ denied: 3 * keptRecords, lost: 2 * keptRecords });
   });
 
+  it('keeps connections, however many questions are asked', () => {
+    const log = new EgressLog();
+    log.add({ kind: 'connection', verdict: 'allow' });
+    for (let index = 0; index < 3 * keptRecords; index++) log.add(denied);
+    expect(log.read()[0]).toMatchObject({ kind: 'connection', sequence: 1 });
+  });
+
   it('counts the bytes of connections once, though their requests tell of them too', () => {
     const log = new EgressLog();
     log.add({ kind: 'request', verdict: 'allow', upBytes: 5, downBytes: 7 });

@@ -48,12 +48,35 @@ export interface EgressSummary {
   readonly lost: number;
 }
 
-/** Entries kept of one sandbox; see docs/limits.md. */
+/** Entries kept of one sandbox, of each of the two kinds; see docs/limits.md. */
 export const keptRecords = 10_000;
 const shownCharacters = 512;
 
+/** Questions and packets cost their sender nothing: a flood of them must not push connections and requests out. */
+class Kept {
+  readonly #records: EgressRecord[] = [];
+  #lost = 0;
+
+  add(record: EgressRecord): void {
+    this.#records.push(record);
+    // cut in one go, so that a flood does not move ten thousand entries with each
+    if (this.#records.length < 2 * keptRecords) return;
+    this.#lost += this.#records.length - keptRecords;
+    this.#records.splice(0, this.#records.length - keptRecords);
+  }
+
+  read(): readonly EgressRecord[] {
+    return this.#records.slice(-keptRecords);
+  }
+
+  lost(): number {
+    return this.#lost + Math.max(0, this.#records.length - keptRecords);
+  }
+}
+
 export class EgressLog {
-  readonly #kept: EgressRecord[] = [];
+  readonly #asked = new Kept();
+  readonly #passed = new Kept();
   readonly #listeners = new Set<(record: EgressRecord) => void>();
   #sequence = 0;
   #summary = { allowed: 0, denied: 0, wouldDeny: 0, upBytes: 0, downBytes: 0, lost: 0 };
@@ -62,9 +85,8 @@ export class EgressLog {
     this.#sequence += 1;
     const record: EgressRecord = { ...blank, at: new Date().toISOString(), ...entry, sequence: this.#sequence };
     this.#count(record);
-    this.#kept.push(record);
-    // cut in one go, so that a flood does not move ten thousand entries with each
-    if (this.#kept.length >= 2 * keptRecords) this.#kept.splice(0, this.#kept.length - keptRecords);
+    const isAsked = record.kind === 'dns' || record.kind === 'packet';
+    (isAsked ? this.#asked : this.#passed).add(record);
     for (const listener of this.#listeners) listener(record);
   }
 
@@ -72,13 +94,14 @@ export class EgressLog {
     this.#summary.lost += count;
   }
 
-  /** The last ones after `sequence`, oldest first. */
+  /** Those after `sequence` that are kept, oldest first. */
   read(after = 0): readonly EgressRecord[] {
-    return this.#kept.slice(-keptRecords).filter((record) => record.sequence > after);
+    const both = [...this.#asked.read(), ...this.#passed.read()].filter((record) => record.sequence > after);
+    return both.sort((a, b) => a.sequence - b.sequence);
   }
 
   summary(): EgressSummary {
-    return { ...this.#summary, lost: this.#summary.lost + Math.max(0, this.#sequence - keptRecords) };
+    return { ...this.#summary, lost: this.#summary.lost + this.#asked.lost() + this.#passed.lost() };
   }
 
   /** @returns the way to stop */

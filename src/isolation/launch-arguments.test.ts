@@ -14,6 +14,7 @@ const image: Image = {
 };
 const input: LaunchInput = {
   folder,
+  parentPid: 42,
   mountPoints: { rootfs: '/run/rootfs', scratch: '/run/scratch', netns: '/run/netns' },
   image,
   upper: { kind: 'tmpfs', bytes: 1024, inodes: 16 },
@@ -25,7 +26,7 @@ const input: LaunchInput = {
 describe('the launcher is told', () => {
   it('the layers, topmost first, the upper, the id map, and then the runtime', () => {
     expect(launchArguments(input).join(' ')).toBe(
-      '--target /run/rootfs --scratch /run/scratch --netns 3:/run/netns --map 1879048192:65536 ' +
+      '--target /run/rootfs --scratch /run/scratch --parent 42 --netns 3:/run/netns --map 1879048192:65536 ' +
         '--upper-tmpfs 1024:16 --lower /skeleton --lower /rootfs --nosuid -- crun --cgroup-manager=cgroupfs ' +
         '--root /home/run/boxes/sb-1/runtime run --detach --bundle /home/run/boxes/sb-1 ' +
         '--pid-file /home/run/boxes/sb-1/pid sb-1',

@@ -15,6 +15,8 @@ export interface LaunchInput {
   readonly upper: Upper;
   readonly uids: Pick<UidRange, 'base' | 'count'>;
   readonly runtime: OciRuntime;
+  /** Without whom the launcher does not start, and with whom it ends. */
+  readonly parentPid: number;
   /** Host folder shown at /inputs. */
   readonly inputs?: string;
   /** setuid programs in the image work: only for a Grant with root. */
@@ -30,6 +32,7 @@ export function launchArguments(input: LaunchInput): string[] {
   const { folder, mountPoints, runtime } = input;
   return [
     ...['--target', mountPoints.rootfs, '--scratch', mountPoints.scratch],
+    ...['--parent', String(input.parentPid)],
     ...['--netns', `${netnsFd}:${mountPoints.netns}`],
     ...['--map', `${input.uids.base}:${input.uids.count}`],
     ...upperArguments(input.upper),

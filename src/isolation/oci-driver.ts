@@ -85,6 +85,7 @@ async function startBox(options: OciDriverOptions, runtime: OciRuntime, version:
       upper,
       uids: held.uids,
       runtime,
+      parentPid: process.pid,
       allowSetuid: spec.grant.isolation.root,
       ...(inputs === undefined ? {} : { inputs: inputs.folder }),
       ...(hideMount === undefined ? {} : { hideMount }),

@@ -80,11 +80,14 @@ class SandboxRegistry implements OpenedSandboxes {
 
   async create(options: CreateOptions): Promise<Sandbox> {
     if (this.#closing) throw new SallyportError('unavailable', 'Cannot create a sandbox: the daemon is stopping');
-    const stamped = grantOrThrow(this.#policy, options.request, { images: await this.#options.host.images() });
+    const policy = this.#policy;
+    const stamped = grantOrThrow(policy, options.request, { images: await this.#options.host.images() });
     const { pids } = stamped.grant.limits;
     this.#promiseTasks(pids);
     try {
       const sandbox = await this.#start(stamped, options);
+      // one that was read meanwhile found no sandbox to lay itself over
+      if (policy !== this.#policy) this.#layOver(sandbox);
       void sandbox.ended.then((info) => this.#onEnded(info, pids));
       return sandbox;
     } catch (error) {
@@ -110,11 +113,13 @@ class SandboxRegistry implements OpenedSandboxes {
 
   adopt(policy: Policy): number {
     this.#policy = policy;
-    for (const sandbox of this.#live.values()) {
-      const job = findClass(policy, sandbox.stamped.grant.class);
-      sandbox.egress.tighten(job?.network ?? { mode: 'deny' });
-    }
+    for (const sandbox of this.#live.values()) this.#layOver(sandbox);
     return this.#live.size;
+  }
+
+  #layOver(sandbox: LiveSandbox): void {
+    const job = findClass(this.#policy, sandbox.stamped.grant.class);
+    sandbox.egress.tighten(job?.network ?? { mode: 'deny' });
   }
 
   async close(): Promise<void> {
@@ -128,10 +133,12 @@ class SandboxRegistry implements OpenedSandboxes {
     const createdAt = new Date();
     const { grant } = stamped;
     const { box, user } = await this.#options.host.start({ id, grant, inputs });
+    let opened: Egress | undefined;
     try {
       const client = openInitClient(box.channel, { lifetimeMs: grant.lifetime.wallMs, readyDeadlineMs });
       await client.ready;
       const { egress, trustEnv } = await this.#openEgress(id, grant, box, client);
+      opened = egress;
       const onFault = this.#onFault;
       const parts = { id, stamped, box, client, egress, trustEnv, user, metadata, createdAt, onFault };
       const sandbox = new LiveSandbox(parts);
@@ -141,6 +148,7 @@ class SandboxRegistry implements OpenedSandboxes {
       return sandbox;
     } catch (error) {
       this.#live.delete(id);
+      opened?.close();
       await box.end();
       throw error;
     }

@@ -22,17 +22,30 @@ export interface DnsServer {
 
 /** See docs/limits.md. */
 const questionsPerSecond = 1_000;
-const tcpIdleMs = 10_000;
+const tcpConnections = 64;
+/** However it asks: one that asks a byte at a time is not kept alive by it. */
+const tcpLifeMs = 20_000;
 const tcpQuestions = 100;
 const messageBytes = 4_096;
 
 export function serveDns(fds: { readonly dns4: number; readonly dns6: number }, parts: DnsParts): DnsServer {
   const answer = limited(parts);
   const sockets = [listenOn('udp4', fds.dns4, answer), listenOn('udp6', fds.dns6, answer)];
+  const streams = new Set<Socket>();
   return {
-    serve: (socket) => serveStream(socket, answer),
+    serve: (socket) => {
+      if (streams.size >= tcpConnections) {
+        parts.onDropped(1);
+        socket.on('error', () => undefined).resetAndDestroy();
+        return;
+      }
+      streams.add(socket);
+      socket.once('close', () => streams.delete(socket));
+      serveStream(socket, answer);
+    },
     close: () => {
       for (const socket of sockets) socket.close();
+      for (const socket of streams) socket.destroy();
     },
   };
 }
@@ -83,7 +96,8 @@ function listenOn(type: 'udp4' | 'udp6', fd: number, answer: Answer): DatagramSo
 function serveStream(socket: Socket, answer: Answer): void {
   let pending = Buffer.alloc(0);
   let answered = 0;
-  socket.setTimeout(tcpIdleMs, () => socket.destroy());
+  const timer = setTimeout(() => socket.destroy(), tcpLifeMs).unref();
+  socket.once('close', () => clearTimeout(timer));
   socket.on('error', () => socket.destroy());
   socket.on('end', () => socket.end());
   socket.on('data', (chunk: Buffer) => {

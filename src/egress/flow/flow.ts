@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { NetworkRule } from '../../admission/network.ts';
+import type { IpAddress } from '../../network/ip-address.ts';
 import { printable } from '../records.ts';
 import type { Attempt, AttemptContent, Decision, Denial, Handling, Target } from '../types.ts';
 import type { TokenBucket } from './bandwidth.ts';
@@ -30,7 +31,7 @@ export class Flow {
   readonly #requests = new Set<Attempt>();
   #decision: Decision | undefined;
   #protocol: string | null = null;
-  #dialled: string | null = null;
+  readonly #dialled: IpAddress[] = [];
   #upBytes = 0;
   #downBytes = 0;
   #lastByteMs = performance.now();
@@ -72,7 +73,12 @@ export class Flow {
 
   /** The rules have changed: what they forbid now is over at once (NX-34), and so is what they no longer let pass unseen. */
   judgeAgain(): void {
-    const denial = [this.#attempt, ...this.#requests].map((attempt) => this.#nowDenied(attempt)).find(Boolean);
+    const { judge } = this.#parts;
+    const denials = [
+      ...[this.#attempt, ...this.#requests].map((attempt) => this.#nowDenied(attempt)),
+      ...this.#dialled.map((address) => judge.judgeAddress(address, this.port)),
+    ];
+    const denial = denials.find(Boolean);
     if (denial !== undefined) this.end(denial);
   }
 
@@ -91,14 +97,21 @@ export class Flow {
   /** Counts bytes and holds them to budget and bandwidth. */
   onBytes(direction: 'up' | 'down', bytes: number): number | 'stop' {
     this.#lastByteMs = performance.now();
-    const over = this.#parts.meter.charge(this.rule(), direction === 'up' ? 'upBytes' : 'downBytes', bytes);
+    const over = this.charge(direction, bytes);
     if (over !== undefined) {
       this.#endedBy ??= over;
       return 'stop';
     }
+    return this.#bucket(direction)?.take(bytes, this.#lastByteMs) ?? 0;
+  }
+
+  /** Counts bytes that are about to pass; a denial when they are more than is left. */
+  charge(direction: 'up' | 'down', bytes: number): Denial | undefined {
+    const over = this.#parts.meter.charge(this.rule(), direction === 'up' ? 'upBytes' : 'downBytes', bytes);
+    if (over !== undefined) return over;
     if (direction === 'up') this.#upBytes += bytes;
     else this.#downBytes += bytes;
-    return this.#bucket(direction)?.take(bytes, this.#lastByteMs) ?? 0;
+    return undefined;
   }
 
   rule(): NetworkRule | undefined {
@@ -110,7 +123,7 @@ export class Flow {
     const dialled = await this.#parts.dial(this.target, this.port, this.signal);
     if (dialled.kind === 'denied') return this.#refuse(dialled.denial, head);
     if (dialled.kind === 'failed') return this.fail(dialled.fault);
-    this.#dialled = dialled.address.text;
+    this.addDialled(dialled.address);
     const { inside } = this;
     pump({
       inside,
@@ -122,8 +135,9 @@ export class Flow {
     inside.resume();
   }
 
-  setDialled(address: string): void {
-    this.#dialled = address;
+  /** An address that this connection has gone to; judged again when the rules change. */
+  addDialled(address: IpAddress): void {
+    this.#dialled.push(address);
   }
 
   fail(fault: string): void {
@@ -148,7 +162,7 @@ export class Flow {
       code: denial?.code ?? null,
       reason: denial?.reason ?? (decision === undefined ? 'It ended before anything was decided.' : null),
       host: this.target.kind === 'host' ? this.target.host : null,
-      address: this.#dialled ?? (this.target.kind === 'address' ? this.target.address.text : null),
+      address: this.#dialled.at(-1)?.text ?? (this.target.kind === 'address' ? this.target.address.text : null),
       port: this.port,
       protocol: this.#protocol,
       upBytes: this.#upBytes,

@@ -4,28 +4,32 @@
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
-import type { Readable, Writable } from 'node:stream';
+import { parseIpAddress } from '../../network/ip-address.ts';
 import { printable } from '../records.ts';
-import type { Attempt, Decision, Denial, HttpRequest } from '../types.ts';
+import type { Attempt, Decision, Denial, HttpRequest, Target } from '../types.ts';
+import { answerHead } from './answer-head.ts';
+import { carry } from './carry.ts';
 import { type DenialBody, denialBody, failureBody } from './denial.ts';
-import { forwardable, headBytes, pairsOf } from './headers.ts';
+import { headBytes, requestHeaders } from './headers.ts';
 import { type RequestHead, readRequest } from './request.ts';
-import type { UpstreamAgent } from './upstream-agent.ts';
+import type { Lease, UpstreamPool } from './upstream-pool.ts';
 
 export type AnyRequest = IncomingMessage | Http2ServerRequest;
 export type AnyResponse = ServerResponse | Http2ServerResponse;
 
 /** What one connection gives its requests. */
 export interface ExchangeParts {
+  readonly target: Target;
+  /** Of the target, as a Host says it: the one that is judged is the one that is sent. */
+  readonly authority: string;
   readonly attemptOf: (request: HttpRequest) => Attempt;
   readonly decide: (attempt: Attempt) => Decision;
-  /** Counts a request; a denial when there are none left. */
-  readonly charge: (decision: Decision) => Denial | undefined;
+  /** Counts a request and the bytes of its head; a denial when they are more than is left. */
+  readonly charge: (decision: Decision, headBytes: number) => Denial | undefined;
   readonly onBytes: (direction: 'up' | 'down', bytes: number) => number | 'stop';
   /** Told of a request that is sent on; what it returns is called when it is over. */
   readonly hold: (attempt: Attempt) => () => void;
-  readonly agent: UpstreamAgent;
-  readonly host: string | null;
+  readonly pool: UpstreamPool;
   readonly record: (entry: RequestEntry) => void;
 }
 
@@ -42,8 +46,10 @@ export interface RequestEntry {
   readonly downBytes: number;
 }
 
-/** Longer than that no upstream may take to begin its answer; see docs/limits.md. */
+/** From the end of the request, no upstream may take longer to begin its answer; see docs/limits.md. */
 const answerMs = 120_000;
+/** Interim answers (1xx) of one request; there is no use for more, and an upstream could send them for ever. */
+const mostInterim = 8;
 
 type Judged =
   | {
@@ -61,22 +67,48 @@ export function judgeRequest(parts: ExchangeParts, head: RequestHead): Judged {
   const attempt = parts.attemptOf(read.request);
   const decision = parts.decide(attempt);
   if (decision.verdict === 'deny') return { kind: 'deny', denial: decision };
-  const over = parts.charge(decision);
-  return over === undefined ? { kind: 'allow', decision, attempt } : { kind: 'deny', denial: over };
+  const denial = misaddressed(parts.target, read.authority) ?? parts.charge(decision, sizeOf(head));
+  return denial === undefined ? { kind: 'allow', decision, attempt } : { kind: 'deny', denial };
+}
+
+/** To a raw address its own Host only: the rules compare names, and this is none. */
+function misaddressed(target: Target, authority: string): Denial | undefined {
+  if (target.kind === 'host') return undefined;
+  const name = authority.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+  if (parseIpAddress(name.toLowerCase())?.text === target.address.text) return undefined;
+  const reason = `The request is for ${printable(authority)}, the connection is to ${target.address.text}.`;
+  return { code: 'host_mismatch', rule: null, reason };
+}
+
+function sizeOf({ method, url, rawHeaders }: RequestHead): number {
+  return headBytes(rawHeaders) + method.length + url.length;
 }
 
 /** Settles when the exchange is over, however it went. */
 export async function exchange(parts: ExchangeParts, request: AnyRequest, response: AnyResponse): Promise<void> {
   const note = new Note(parts, request);
-  const judged = judgeRequest(parts, headOf(request));
+  const head = headOf(request);
+  const judged = judgeRequest(parts, head);
+  const host = parts.target.kind === 'host' ? parts.target.host : null;
   if (judged.kind === 'deny') {
     note.deny(judged.denial);
-    answerWith(request, response, statusOf(judged.denial), denialBody(judged.denial, parts.host));
+    answerWith(request, response, statusOf(judged.denial), denialBody(judged.denial, host));
     return;
   }
   note.allow(judged.decision);
+  note.add('up', sizeOf(head));
   const release = parts.hold(judged.attempt);
-  await forward(parts, request, response, note).finally(release);
+  try {
+    const lease = await parts.pool.acquire();
+    await new Forwarding(parts, request, response, note, lease).done;
+  } catch (error) {
+    // who asked may have gone while there was no connection yet
+    answerFailure(request, response, error as NodeJS.ErrnoException, host);
+    if (error instanceof DeniedUpstream) note.deny(error.denial);
+    note.close(faultOf(error as NodeJS.ErrnoException));
+  } finally {
+    release();
+  }
 }
 
 /** 421 "Misdirected Request" (RFC 9110 §15.5.20) tells a client to make a connection of its own for that host. */
@@ -85,88 +117,128 @@ export function statusOf({ code }: Denial): number {
   return code === 'host_mismatch' ? 421 : 403;
 }
 
-function forward(parts: ExchangeParts, request: AnyRequest, response: AnyResponse, note: Note): Promise<void> {
-  return new Promise((settle) => {
-    const upstream = openUpstream(parts, headOf(request));
-    const timer = setTimeout(() => upstream.destroy(new Error(`no answer in ${answerMs} ms`)), answerMs);
-    const over = (fault: string | null): void => {
-      clearTimeout(timer);
-      note.close(fault);
-      settle();
-    };
-    upstream.once('error', (error: NodeJS.ErrnoException) => {
-      const fault = error.code ?? error.message;
-      if (response.headersSent) response.destroy(error);
-      else answerWith(request, response, error instanceof DeniedUpstream ? 403 : 502, bodyOf(error, parts.host));
-      if (error instanceof DeniedUpstream) note.deny(error.denial);
-      over(fault);
+/** A request on its way over one upstream connection. It is over once; whatever upstream does ends in that. */
+class Forwarding {
+  readonly done: Promise<void>;
+  readonly #parts: ExchangeParts;
+  readonly #request: AnyRequest;
+  readonly #response: AnyResponse;
+  readonly #note: Note;
+  readonly #lease: Lease;
+  readonly #upstream: ClientRequest;
+  #settle: () => void = () => undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #interim = 0;
+  #isOver = false;
+
+  constructor(parts: ExchangeParts, request: AnyRequest, response: AnyResponse, note: Note, lease: Lease) {
+    [this.#parts, this.#request, this.#response] = [parts, request, response];
+    [this.#note, this.#lease] = [note, lease];
+    this.done = new Promise((resolve) => {
+      this.#settle = resolve;
     });
-    upstream.on('information', ({ statusCode, rawHeaders }) => informational(response, statusCode, rawHeaders));
-    upstream.once('response', (answer) => {
-      clearTimeout(timer);
-      note.status(answer.statusCode ?? null);
-      sendHead(response, answer);
-      note.bytes('down', headBytes(answer.rawHeaders));
-      carry(answer, response, (bytes) => note.bytes('down', bytes));
-      answer.once('close', () => over(answer.complete ? null : 'the answer broke off'));
+    const hasBody = bodyOf(request);
+    this.#upstream = httpRequest({
+      agent: lease.agent,
+      method: request.method ?? 'GET',
+      path: request.url ?? '/',
+      headers: requestHeaders(headOf(request), parts.authority, hasBody).flat() as never,
+      setHost: false,
     });
+    this.#listen();
+    this.#send(hasBody);
+  }
+
+  #listen(): void {
+    const { upstream, response } = { upstream: this.#upstream, response: this.#response };
+    upstream.on('error', (error) => this.#fail(error));
+    upstream.on('information', (interim) => this.#guard(() => this.#onInterim(interim)));
+    upstream.once('response', (answer) => this.#guard(() => this.#onAnswer(answer)));
+    upstream.once('upgrade', (_answer, socket) => {
+      socket.destroy();
+      this.#fail(new Error('it answered with an upgrade that nobody asked for'));
+    });
+    upstream.once('finish', () => this.#awaitAnswer());
     // who asked has gone: nobody reads the answer any more
     response.once('close', () => {
-      if (!response.writableFinished) upstream.destroy(new Error('the connection inside ended'));
+      if (!response.writableFinished) this.#fail(new Error('the connection inside ended'));
     });
-    note.bytes('up', headBytes(request.rawHeaders));
-    if (hasBody(request)) carry(request, upstream, (bytes) => note.bytes('up', bytes));
-    else upstream.end();
-  });
+    if (response.destroyed) this.#fail(new Error('the connection inside ended'));
+  }
+
+  #send(hasBody: boolean): void {
+    if (this.#isOver) return;
+    if (!hasBody) {
+      this.#upstream.end();
+      return;
+    }
+    const length = Number(this.#request.headers['content-length'] ?? Number.NaN);
+    let sent = 0;
+    this.#request.once('end', () => {
+      if (sent < length) this.#fail(new Error('the body is shorter than its length'));
+    });
+    carry(this.#request, this.#upstream, (bytes) => {
+      sent += bytes;
+      return sent > length ? 'stop' : this.#note.bytes('up', bytes);
+    });
+  }
+
+  #awaitAnswer(): void {
+    if (this.#isOver) return;
+    this.#timer = setTimeout(() => this.#fail(new Error(`no answer in ${answerMs} ms`)), answerMs);
+  }
+
+  /** Only "100 Continue" is of use to the one who asked for it. */
+  #onInterim({ statusCode, rawHeaders }: { statusCode: number; rawHeaders: string[] }): void {
+    this.#interim += 1;
+    if (this.#interim > mostInterim) throw new Error('it sent one interim answer after the other');
+    if (this.#note.bytes('down', headBytes(rawHeaders)) === 'stop') throw new Error('the budget is used up');
+    const isAwaited = statusCode === 100 && this.#request.headers.expect !== undefined && this.#interim === 1;
+    if (isAwaited && !this.#response.headersSent && !('stream' in this.#response)) this.#response.writeContinue();
+  }
+
+  #onAnswer(answer: IncomingMessage): void {
+    clearTimeout(this.#timer);
+    if (this.#isOver) return void answer.destroy();
+    this.#note.status(answer.statusCode ?? null);
+    if (this.#note.bytes('down', headBytes(answer.rawHeaders)) === 'stop') throw new Error('the budget is used up');
+    answerHead(this.#response, answer);
+    answer.once('close', () => this.#over(answer.complete ? null : 'the answer broke off', answer.complete));
+    carry(answer, this.#response, (bytes) => this.#note.bytes('down', bytes));
+  }
+
+  /** What an upstream sends may be what Node will not pass on: that is its fault, and no more than this exchange's end. */
+  #guard(step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#fail(error as NodeJS.ErrnoException);
+    }
+  }
+
+  #fail(error: NodeJS.ErrnoException): void {
+    if (this.#isOver) return;
+    const { target } = this.#parts;
+    answerFailure(this.#request, this.#response, error, target.kind === 'host' ? target.host : null);
+    this.#over(faultOf(error), false);
+    this.#upstream.destroy();
+  }
+
+  #over(fault: string | null, isComplete: boolean): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    this.#lease.finish(isComplete);
+    this.#note.close(fault);
+    this.#settle();
+  }
 }
 
 /** HTTP/1.1 says so in a header (RFC 9112 §6.3); HTTP/2 by not ending its stream. */
-function hasBody(request: AnyRequest): boolean {
+function bodyOf(request: AnyRequest): boolean {
   if ('stream' in request) return !request.stream.endAfterHeaders;
   const { headers } = request;
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
-}
-
-function openUpstream({ agent }: ExchangeParts, head: RequestHead): ClientRequest {
-  const headers = forwardable(head.rawHeaders);
-  const lengths = headers.filter(([name]) => name.toLowerCase() === 'content-length');
-  const isChunked = pairsOf(head.rawHeaders).some(([name]) => name.toLowerCase() === 'transfer-encoding');
-  if (isChunked) headers.push(['Transfer-Encoding', 'chunked']);
-  if (head.authority !== undefined && !headers.some(([name]) => name.toLowerCase() === 'host')) {
-    headers.unshift(['Host', head.authority]);
-  }
-  // HTTP/2 says no length where HTTP/1.1 has to
-  if (head.authority !== undefined && lengths.length === 0 && bodied.has(head.method)) {
-    headers.push(['Transfer-Encoding', 'chunked']);
-  }
-  headers.push(['Connection', 'keep-alive']);
-  return httpRequest({ agent, method: head.method, path: head.url, headers: headers.flat() as never, setHost: false });
-}
-
-const bodied: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
-
-/** The pieces go on as they come, at the pace of who takes them and of the bandwidth. */
-export function carry(from: Readable, to: Writable, onBytes: (bytes: number) => number | 'stop'): void {
-  let resting = false;
-  from.on('data', (chunk: Buffer) => {
-    const rest = onBytes(chunk.length);
-    if (rest === 'stop') return void to.destroy(new Error('the budget is used up'));
-    const mayGoOn = to.write(chunk);
-    if (rest > 0) {
-      resting = true;
-      setTimeout(() => {
-        resting = false;
-        from.resume();
-      }, rest).unref();
-    }
-    if (!mayGoOn || resting) from.pause();
-  });
-  to.on('drain', () => {
-    if (!resting) from.resume();
-  });
-  from.once('end', () => to.end());
-  from.on('error', (error) => to.destroy(error));
-  to.on('error', () => from.destroy());
 }
 
 export function headOf(request: AnyRequest): RequestHead {
@@ -176,41 +248,12 @@ export function headOf(request: AnyRequest): RequestHead {
   return { method, url, rawHeaders, ...(authority === undefined ? {} : { authority: String(authority) }) };
 }
 
-function sendHead(response: AnyResponse, { statusCode = 502, statusMessage, rawHeaders }: IncomingMessage): void {
-  const headers = forwardable(rawHeaders);
-  if ('stream' in response) {
-    (response as Http2ServerResponse).writeHead(statusCode, grouped(headers));
-    (response as Http2ServerResponse).stream.on('error', () => undefined);
-    return;
-  }
-  (response as ServerResponse).writeHead(statusCode, statusMessage, headers.flat());
-  // with the first of the body where that is here already, and alone where it is not: events may be seconds away
-  setImmediate(() => {
-    if (!response.writableEnded && !response.destroyed) (response as ServerResponse).flushHeaders();
-  });
-}
-
-function grouped(headers: readonly (readonly [string, string])[]): Record<string, string[]> {
-  const groups: Record<string, string[]> = {};
-  for (const [name, value] of headers) {
-    const lower = name.toLowerCase();
-    groups[lower] = [...(groups[lower] ?? []), value];
-  }
-  return groups;
-}
-
-function informational(response: AnyResponse, status: number, rawHeaders: readonly string[]): void {
-  if (response.headersSent || 'stream' in response) return;
-  const plain = response as ServerResponse;
-  if (status === 100) plain.writeContinue();
-  if (status === 103) plain.writeEarlyHints(Object.fromEntries(forwardable(rawHeaders)));
-}
-
 /** An answer of our own; the connection ends after it, as an unread body may still come. */
 export function answerWith(request: AnyRequest, response: AnyResponse, status: number, body: DenialBody): void {
+  response.on('error', () => undefined);
+  if (response.headersSent || response.destroyed) return void response.destroy();
   const text = `${JSON.stringify(body)}\n`;
   const isHttp2 = 'stream' in response;
-  response.on('error', () => undefined);
   (response as ServerResponse).writeHead(status, {
     'content-type': 'application/json',
     'content-length': String(Buffer.byteLength(text)),
@@ -221,10 +264,18 @@ export function answerWith(request: AnyRequest, response: AnyResponse, status: n
   request.resume();
 }
 
-function bodyOf(error: NodeJS.ErrnoException, host: string | null): DenialBody {
-  return error instanceof DeniedUpstream
-    ? denialBody(error.denial, host)
-    : failureBody(error.code ?? error.message, host);
+function answerFailure(
+  request: AnyRequest,
+  response: AnyResponse,
+  error: NodeJS.ErrnoException,
+  host: string | null,
+): void {
+  if (error instanceof DeniedUpstream) answerWith(request, response, 403, denialBody(error.denial, host));
+  else answerWith(request, response, 502, failureBody(faultOf(error), host));
+}
+
+export function faultOf({ code, message }: NodeJS.ErrnoException): string {
+  return code ?? message;
 }
 
 /** An address that the policy does not let us dial. */
@@ -247,8 +298,7 @@ export class Note {
   #denial: Denial | undefined;
   #rule: string | null = null;
   #status: number | null = null;
-  #up = 0;
-  #down = 0;
+  readonly #bytes = { up: 0, down: 0 };
   #isClosed = false;
 
   constructor(parts: ExchangeParts, request: AnyRequest) {
@@ -274,9 +324,13 @@ export class Note {
     this.#status = status;
   }
 
+  /** Bytes that were charged already. */
+  add(direction: 'up' | 'down', bytes: number): void {
+    this.#bytes[direction] += bytes;
+  }
+
   bytes(direction: 'up' | 'down', bytes: number): number | 'stop' {
-    if (direction === 'up') this.#up += bytes;
-    else this.#down += bytes;
+    this.add(direction, bytes);
     return this.#parts.onBytes(direction, bytes);
   }
 
@@ -292,8 +346,8 @@ export class Note {
       status: this.#status,
       fault,
       durationMs: Math.round(performance.now() - this.#startedMs),
-      upBytes: this.#up,
-      downBytes: this.#down,
+      upBytes: this.#bytes.up,
+      downBytes: this.#bytes.down,
     });
   }
 }

@@ -17,7 +17,7 @@ export interface RequestHead {
 }
 
 export type ReadRequest =
-  | { readonly kind: 'request'; readonly request: HttpRequest; readonly query: string }
+  | { readonly kind: 'request'; readonly request: HttpRequest; readonly query: string; readonly authority: string }
   | { readonly kind: 'ambiguous'; readonly reason: string };
 
 const methodRule = /^[A-Z][A-Z-]{0,31}$/;
@@ -40,8 +40,22 @@ export function readRequest(head: RequestHead): ReadRequest {
       websocket: valuesOf(head, 'upgrade').some((value) => value.toLowerCase() === 'websocket'),
     },
     query: cut < 0 ? '' : head.url.slice(cut),
+    authority,
   };
 }
+
+/** Node's parser leaves out what is beyond its bound, so a head that reaches it may lack something. */
+export const mostHeaders = 256;
+
+/** Headers that say what a request is: one of them that belongs to a hop would be gone upstream. */
+const endToEnd: ReadonlySet<string> = new Set([
+  'authorization',
+  'content-length',
+  'content-type',
+  'cookie',
+  'host',
+  'transfer-encoding',
+]);
 
 type HeadRule = (head: RequestHead) => string | undefined;
 
@@ -54,6 +68,12 @@ const problems: readonly HeadRule[] = [
   },
   (head) => (authoritiesOf(head).length === 1 ? undefined : 'There is not exactly one Host.'),
   (head) => (readAuthority(authoritiesOf(head)[0] ?? '') === undefined ? 'The Host is no host name.' : undefined),
+  ({ rawHeaders }) => (rawHeaders.length / 2 < mostHeaders ? undefined : `There are ${mostHeaders} headers and more.`),
+  (head) => {
+    const named = valuesOf(head, 'connection').flatMap((value) => value.split(','));
+    const odd = named.find((name) => endToEnd.has(name.trim().toLowerCase()));
+    return odd === undefined ? undefined : 'Connection names a header that belongs to the request.';
+  },
   ({ rawHeaders }) => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
     const isOdd = rawHeaders.some((text) => /[\x00-\x08\x0a-\x1f\x7f]/.test(text));
@@ -89,6 +109,8 @@ function authoritiesOf(head: RequestHead): string[] {
 }
 
 function readAuthority(text: string): { readonly host?: HostName; readonly port?: number } | undefined {
+  // what is not ASCII could be mapped to the host that is allowed
+  if (!/^[\x21-\x7e]*$/.test(text)) return undefined;
   const match = /^(\[[0-9a-f:.]+\]|[^:]*)(?::(\d{1,5}))?$/i.exec(text);
   const name = match?.[1] ?? '';
   const host = parseHostName(name);

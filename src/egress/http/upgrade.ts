@@ -3,51 +3,52 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pump } from '../flow/pump.ts';
 import { type DenialBody, denialBody, failureBody } from './denial.ts';
-import { DeniedUpstream, type ExchangeParts, headOf, judgeRequest, Note, statusOf } from './exchange.ts';
-import { forwardable, headBytes } from './headers.ts';
+import { DeniedUpstream, type ExchangeParts, faultOf, headOf, judgeRequest, Note, statusOf } from './exchange.ts';
+import { forwardable, headBytes, requestHeaders } from './headers.ts';
+import type { Lease } from './upstream-pool.ts';
 
 const answerMs = 30_000;
 
-export function upgrade(parts: ExchangeParts, request: IncomingMessage, inside: Duplex, head: Buffer): void {
+export async function upgrade(
+  parts: ExchangeParts,
+  request: IncomingMessage,
+  inside: Duplex,
+  head: Buffer,
+): Promise<void> {
   const note = new Note(parts, request);
+  const host = parts.target.kind === 'host' ? parts.target.host : null;
   const judged = judgeRequest(parts, headOf(request));
   if (judged.kind === 'deny') {
     note.deny(judged.denial);
-    refuseRaw(inside, statusOf(judged.denial), denialBody(judged.denial, parts.host));
+    refuseRaw(inside, statusOf(judged.denial), denialBody(judged.denial, host));
     return;
   }
   note.allow(judged.decision);
+  inside.on('error', () => inside.destroy());
   inside.once('close', parts.hold(judged.attempt));
-  connectBoth(parts, request, inside, head, note);
+  try {
+    await switchOver(parts, request, inside, head, note);
+  } catch (thrown) {
+    const error = thrown as NodeJS.ErrnoException;
+    if (error instanceof DeniedUpstream) note.deny(error.denial);
+    note.close(faultOf(error));
+    refuseRaw(inside, 502, failureBody(faultOf(error), host));
+  }
 }
 
-function connectBoth(parts: ExchangeParts, request: IncomingMessage, inside: Duplex, head: Buffer, note: Note): void {
-  const headers = [...forwardable(request.rawHeaders), ['Connection', 'Upgrade'], ['Upgrade', 'websocket']];
-  const upstream = httpRequest({
-    agent: parts.agent,
-    method: request.method ?? 'GET',
-    path: request.url ?? '/',
-    headers: headers.flat() as never,
-    setHost: false,
-  });
-  const fail = (error: NodeJS.ErrnoException): void => {
-    if (error instanceof DeniedUpstream) note.deny(error.denial);
-    note.close(error.code ?? error.message);
-    refuseRaw(inside, 502, failureBody(error.code ?? error.message, parts.host));
-  };
-  upstream.setTimeout(answerMs, () => upstream.destroy(new Error(`no answer in ${answerMs} ms`)));
-  upstream.once('error', fail);
-  inside.once('close', () => upstream.destroy());
-  upstream.once('response', (answer) => {
-    answer.resume();
-    note.status(answer.statusCode ?? null);
-    note.close('the upstream did not become a WebSocket');
-    refuseRaw(inside, 502, failureBody(`it answered ${answer.statusCode} to the WebSocket request`, parts.host));
-  });
-  upstream.once('upgrade', (answer, outside, firstBytes) => {
-    upstream.setTimeout(0);
+/** Settles when the two are one. @throws Error when they do not come to be */
+async function switchOver(
+  parts: ExchangeParts,
+  request: IncomingMessage,
+  inside: Duplex,
+  head: Buffer,
+  note: Note,
+): Promise<void> {
+  const lease = await parts.pool.acquire();
+  try {
+    const { answer, outside, firstBytes } = await askToSwitch(parts, request, inside, lease);
     note.status(101);
-    note.bytes('down', headBytes(answer.rawHeaders));
+    if (note.bytes('down', headBytes(answer.rawHeaders)) === 'stop') throw new Error('the budget is used up');
     inside.write(switchingHead(answer));
     if (firstBytes.length > 0) outside.unshift(firstBytes);
     if (head.length > 0) inside.unshift(head);
@@ -59,9 +60,48 @@ function connectBoth(parts: ExchangeParts, request: IncomingMessage, inside: Dup
     });
     inside.resume();
     outside.resume();
+  } catch (error) {
+    lease.finish(false);
+    throw error;
+  }
+}
+
+interface Switched {
+  readonly answer: IncomingMessage;
+  readonly outside: Duplex;
+  readonly firstBytes: Buffer;
+}
+
+function askToSwitch(parts: ExchangeParts, request: IncomingMessage, inside: Duplex, lease: Lease): Promise<Switched> {
+  return new Promise((resolve, reject) => {
+    const kept = requestHeaders(headOf(request), parts.authority, false).filter(([name]) => name !== 'Connection');
+    const headers = [...kept, ['Connection', 'Upgrade'], ['Upgrade', 'websocket']];
+    const upstream = httpRequest({
+      agent: lease.agent,
+      method: request.method ?? 'GET',
+      path: request.url ?? '/',
+      headers: headers.flat() as never,
+      setHost: false,
+    });
+    const timer = setTimeout(() => upstream.destroy(new Error(`no answer in ${answerMs} ms`)), answerMs);
+    const fail = (error: Error): void => {
+      clearTimeout(timer);
+      reject(error);
+      upstream.destroy();
+    };
+    // stays: an error that nobody listens to would end the daemon
+    upstream.on('error', fail);
+    inside.once('close', () => fail(new Error('the connection inside ended')));
+    upstream.on('information', () => fail(new Error('it sent an interim answer to the WebSocket request')));
+    upstream.once('response', ({ statusCode }) =>
+      fail(new Error(`it answered ${statusCode} to the WebSocket request`)),
+    );
+    upstream.once('upgrade', (answer, outside, firstBytes) => {
+      clearTimeout(timer);
+      resolve({ answer, outside, firstBytes });
+    });
+    upstream.end();
   });
-  note.bytes('up', headBytes(request.rawHeaders));
-  upstream.end();
 }
 
 function switchingHead({ rawHeaders }: IncomingMessage): string {
