@@ -143,6 +143,38 @@ except (ConnectionResetError, http.client.IncompleteRead): print("cut")`);
     expect(await held).toBe('reset\n');
   });
 
+  it('NX-34: that denies the address which was dialled closes what goes there', async () => {
+    const port = await server();
+    const { egress, python, records } = await trapped(allowing(tcp('a', 'a.example', port)));
+    const held = python(holding(port));
+    await expect.poll(() => egress.flows).toBe(1);
+    const denied = rule('no', {
+      verdict: 'deny',
+      cidrs: ['127.0.0.0/8'],
+      protocol: 'tcp',
+      ports: [{ from: 1, to: 65_535 }],
+    });
+    egress.tighten(allowing(tcp('a', 'a.example', port), denied));
+    expect(await held).toBe('reset\n');
+    await expect.poll(() => records('connection')).toMatchObject([{ code: 'rule_denies', rule: 'no' }]);
+  });
+
+  it('binds with its amounts too: the least of all budgets', async () => {
+    const port = await server();
+    const { egress, python } = await trapped(allowing(tcp('a', 'a.example', port, { budget: { connections: 9 } })));
+    egress.tighten(allowing(tcp('a', 'a.example', port, { budget: { connections: 1, downBytes: 50_000 } })));
+    const program = `
+import socket
+s = socket.create_connection(("a.example", ${port}), 5); s.send(b"send 500000\\n"); got = 0
+try:
+  while piece := s.recv(65536): got += len(piece)
+except ConnectionResetError: pass
+print(got <= 50000)
+try: socket.create_connection(("a.example", ${port}), 5).recv(1); print("in")
+except ConnectionResetError: print("reset")`;
+    expect(await python(program)).toBe('True\nreset\n');
+  });
+
   it('NX-45: that ends the egress leaves no way out', async () => {
     const port = await server();
     const { egress, python } = await trapped(allowing(tcp('a', 'a.example', port)));

@@ -1,7 +1,6 @@
 /** TLS for real: passed through sealed, and opened where a rule needs to see. Upstreams on this host. Needs root. */
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
+import { makeCertificates } from '../../test/support/certificates.ts';
 import { allowing, openTrapped, rule, type Trapped } from '../../test/support/trapped.ts';
 import type { NetworkGrant, NetworkRule } from '../admission/network.ts';
 import { parseHostPattern } from '../network/host-pattern.ts';
@@ -17,29 +17,9 @@ import { type Authority, createAuthority } from './tls/authority.ts';
 let folder: string;
 let open: { close(): unknown }[] = [];
 
-/** A certificate authority of the test's, as the world outside has them. */
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'sallyport-tls-'));
-  chmodSync(folder, 0o755);
-  openssl(
-    'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=world',
-  );
-  for (const [name, host, days] of [
-    ['a', 'a.example', '2'],
-    ['b', 'b.example', '2'],
-  ] as const) {
-    writeFileSync(join(folder, `${name}.ext`), `subjectAltName=DNS:${host}\n`);
-    openssl(
-      `req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ${name}.key -out ${name}.csr -subj /CN=${host}`,
-    );
-    openssl(
-      `x509 -req -in ${name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out ${name}.pem -days ${days} -extfile ${name}.ext`,
-    );
-  }
-  openssl(
-    'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout self.key -out self.pem -days 2 -subj /CN=a.example -addext subjectAltName=DNS:a.example',
-  );
-  openssl('x509 -req -in a.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out expired.pem -days -1 -extfile a.ext');
+  makeCertificates(folder);
 });
 
 afterAll(() => {
@@ -50,10 +30,6 @@ afterEach(async () => {
   for (const thing of open.reverse()) await thing.close();
   open = [];
 });
-
-function openssl(line: string): void {
-  execFileSync('openssl', line.split(' '), { cwd: folder, stdio: 'pipe' });
-}
 
 const certificate = (name: string, key = name): ServerOptions => ({
   cert: readFileSync(join(folder, `${name}.pem`)),

@@ -65,8 +65,12 @@ class Kept {
     this.#records.splice(0, this.#records.length - keptRecords);
   }
 
-  read(): readonly EgressRecord[] {
-    return this.#records.slice(-keptRecords);
+  /** From the end: who follows asks for the last few. */
+  read(after: number): readonly EgressRecord[] {
+    const first = Math.max(0, this.#records.length - keptRecords);
+    let from = this.#records.length;
+    while (from > first && (this.#records[from - 1]?.sequence ?? 0) > after) from -= 1;
+    return this.#records.slice(from);
   }
 
   lost(): number {
@@ -96,7 +100,7 @@ export class EgressLog {
 
   /** Those after `sequence` that are kept, oldest first. */
   read(after = 0): readonly EgressRecord[] {
-    const both = [...this.#asked.read(), ...this.#passed.read()].filter((record) => record.sequence > after);
+    const both = [...this.#asked.read(after), ...this.#passed.read(after)];
     return both.sort((a, b) => a.sequence - b.sequence);
   }
 

@@ -15,6 +15,7 @@ describe('a request', () => {
     expect(read).toEqual({
       kind: 'request',
       query: '?c=d',
+      authority: 'A.example:8080',
       request: { host: 'a.example', port: 8080, method: 'POST', path: '/a/b', websocket: false },
     });
   });
@@ -58,6 +59,7 @@ describe('a request', () => {
     ['two like Hosts', ['Host', 'a.example', 'host', 'a.example']],
     ['a Host that is none', ['Host', 'a.example@evil.example']],
     ['a Host with a NUL', ['Host', 'evil.example\u0000.a.example']],
+    ['a Host with a soft hyphen', ['Host', 'a\u00ad.example']],
     ['a Host with a path', ['Host', 'a.example/x']],
     ['an empty Host', ['Host', '']],
     ['a Host in numbers', ['Host', '2130706433']],
@@ -72,6 +74,9 @@ describe('a request', () => {
     ['a vertical tab before chunked', ['Transfer-Encoding', '\u000bchunked']],
     ['another encoding', ['Transfer-Encoding', 'gzip, chunked']],
     ['a line break in a value', ['X', 'a\r\nHost: evil.example']],
+    ['a length that Connection names', ['Connection', 'content-length', 'Content-Length', '9']],
+    ['a Host that Connection names', ['Connection', 'close, HOST']],
+    ['more headers than are read', Array.from({ length: 512 }, () => 'x')],
     ['h2c', ['Connection', 'Upgrade', 'Upgrade', 'h2c']],
     ['two upgrades', ['Upgrade', 'websocket', 'Upgrade', 'h2c']],
   ])('NX-21, NX-23: with %s is refused', (_name, headers) => {
