@@ -145,6 +145,25 @@ print(len(data))`;
     expect(questions).toContain('db.example A');
   });
 
+  it.each(['raw', 'GET / HTTP/1.0\r\n\r\n'])(
+    'that is looked at first loses nothing when %j and its end come at once',
+    async (text) => {
+      const port = await listening(echo());
+      const grant: NetworkGrant = { ...allowing(), mode: 'observe' } as NetworkGrant;
+      const { python, records } = await trapped(grant, { 'seen.example': ['127.0.0.1'] });
+      const program = `
+import socket, time
+for _ in range(20):
+  s = socket.create_connection(("seen.example", ${port}), 5); s.sendall(${JSON.stringify(text)}.encode()); s.shutdown(socket.SHUT_WR)
+  data = b""
+  while piece := s.recv(65536): data += piece
+  assert data != b"", "nothing came back"`;
+      expect(await python(program)).toBe('');
+      await expect.poll(() => records('connection').length).toBe(20);
+      for (const { verdict } of records('connection')) expect(verdict).toBe('would-deny');
+    },
+  );
+
   it('hears a server that speaks first', async () => {
     const port = await listening(createServer((socket) => socket.end('220 ready\r\n')));
     const grant = allowing(rule('mail', { hosts: ['mail.example'], protocol: 'tcp', ports: portsOf(port) }));

@@ -294,10 +294,10 @@ describe.each(tiers)('in tier %s', (tier) => {
   });
 
   it('NX-10: a name is looked up once for a connection, and the address that was judged is the one dialled', async () => {
-    world.zone.set('rebind.example', [{ a: [a] }, { a: ['127.0.0.1'] }]);
-    expect(await client('tls', 'rebind.example', '443', '--insecure')).toMatchObject({ status: '200' });
-    expect(await client('tls', 'rebind.example', '443', '--insecure')).not.toHaveProperty('status');
-    await expectRecord({ host: 'rebind.example', code: 'forbidden_address' });
+    world.zone.set(`rebind-${tier}.wild.example`, [{ a: [a] }, { a: ['127.0.0.1'] }]);
+    expect(await client('tls', `rebind-${tier}.wild.example`, '443', '--insecure')).toMatchObject({ status: '200' });
+    expect(await client('tls', `rebind-${tier}.wild.example`, '443', '--insecure')).not.toHaveProperty('status');
+    await expectRecord({ host: `rebind-${tier}.wild.example`, code: 'forbidden_address' });
     await world.expectOnly(dns, `tcp ${a}:443`);
   });
 

@@ -118,7 +118,7 @@ export class Flow {
     return this.#parts.judge.rule(this.#decision?.rule ?? null);
   }
 
-  /** Dials the target and makes the two one; `head` are the bytes that were read already. */
+  /** Dials the target and makes the two one. @param head what was looked at, for a refusal that fits it */
   async splice(head: Buffer): Promise<void> {
     const dialled = await this.#parts.dial(this.target, this.port, this.signal);
     if (dialled.kind === 'denied') return this.#refuse(dialled.denial, head);
@@ -131,7 +131,6 @@ export class Flow {
       onBytes: (direction, bytes) => this.onBytes(direction, bytes),
       onClosed: (fault) => this.finish(fault),
     });
-    if (head.length > 0) inside.unshift(head);
     inside.resume();
   }
 
@@ -233,7 +232,6 @@ export class Flow {
 
   async #handle(handling: Handling, head: Buffer): Promise<void> {
     if (handling === 'splice') return this.splice(head);
-    if (head.length > 0) this.inside.unshift(head);
     if (handling === 'http') return this.#parts.http.servePlain(this);
     return this.#parts.http.serveOpened(this);
   }
@@ -246,7 +244,6 @@ export class Flow {
       head ?? (await peek(this.inside, (bytes) => classify(bytes).kind !== 'more', refusedFirstBytesMs)).bytes;
     const kind = classify(first).kind;
     if (this.#protocol === null && kind !== 'more') this.#protocol = kind === 'malformed' ? 'raw' : kind;
-    if (first.length > 0 && !this.inside.destroyed) this.inside.unshift(first);
     if (await this.#parts.http.refuse(this, denial, kind)) return;
     this.inside.resetAndDestroy();
     this.finish(null);

@@ -1,6 +1,6 @@
 /**
- * Reads the first bytes of a connection until enough is known of it. What was read is the caller's: it goes upstream, or
- * back into the socket.
+ * Looks at the first bytes of a connection until enough is known of it. They stay in the socket: whoever takes it over reads
+ * them again.
  */
 import type { Socket } from 'node:net';
 
@@ -20,6 +20,8 @@ export function peek(socket: Socket, isEnough: (bytes: Buffer) => boolean, deadl
     const done = (why: Peeked['why']): void => {
       clearTimeout(timer);
       socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd).off('error', onEnd);
+      // in the tick of the read: with an end right behind it, the next tick would tell of the end and take nothing back
+      if (read.length > 0 && !socket.destroyed && !socket.readableEnded) socket.unshift(Buffer.from(read.bytes()));
       settle({ bytes: read.bytes(), why });
     };
     const onEnd = (): void => done('ended');
