@@ -25,9 +25,10 @@ const methodRule = /^[A-Z][A-Z-]{0,31}$/;
 const targetRule = /^\/[!$%&'()*+,\-./0-9:;=?@A-Z[\]_a-z~]*$/;
 
 export function readRequest(head: RequestHead): ReadRequest {
-  const problem = problems.map((rule) => rule(head)).find((reason) => reason !== undefined);
+  const fields = fieldsOf(head);
+  const problem = firstProblem(head, fields);
   if (problem !== undefined) return { kind: 'ambiguous', reason: problem };
-  const [authority = ''] = authoritiesOf(head);
+  const [authority = ''] = authoritiesOf(head, fields);
   const { host, port } = readAuthority(authority) ?? {};
   const cut = head.url.indexOf('?');
   return {
@@ -37,7 +38,7 @@ export function readRequest(head: RequestHead): ReadRequest {
       ...(port === undefined ? {} : { port }),
       method: head.method,
       path: cut < 0 ? head.url : head.url.slice(0, cut),
-      websocket: valuesOf(head, 'upgrade').some((value) => value.toLowerCase() === 'websocket'),
+      websocket: valuesOf(fields, 'upgrade').some((value) => value.toLowerCase() === 'websocket'),
     },
     query: cut < 0 ? '' : head.url.slice(cut),
     authority,
@@ -57,7 +58,10 @@ const endToEnd: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ]);
 
-type HeadRule = (head: RequestHead) => string | undefined;
+/** Values by lower-case name: looked up a dozen times for each request. */
+type Fields = ReadonlyMap<string, readonly string[]>;
+
+type HeadRule = (head: RequestHead, fields: Fields) => string | undefined;
 
 const problems: readonly HeadRule[] = [
   ({ method }) => (methodRule.test(method) ? undefined : 'The method is none of HTTP.'),
@@ -66,11 +70,12 @@ const problems: readonly HeadRule[] = [
     if (url === '*' && method === 'OPTIONS') return undefined;
     return targetRule.test(url) ? undefined : 'The target is not a path that all servers read alike.';
   },
-  (head) => (authoritiesOf(head).length === 1 ? undefined : 'There is not exactly one Host.'),
-  (head) => (readAuthority(authoritiesOf(head)[0] ?? '') === undefined ? 'The Host is no host name.' : undefined),
+  (head, fields) => (authoritiesOf(head, fields).length === 1 ? undefined : 'There is not exactly one Host.'),
+  (head, fields) =>
+    readAuthority(authoritiesOf(head, fields)[0] ?? '') === undefined ? 'The Host is no host name.' : undefined,
   ({ rawHeaders }) => (rawHeaders.length / 2 < mostHeaders ? undefined : `There are ${mostHeaders} headers and more.`),
-  (head) => {
-    const named = valuesOf(head, 'connection').flatMap((value) => value.split(','));
+  (_head, fields) => {
+    const named = valuesOf(fields, 'connection').flatMap((value) => value.split(','));
     const odd = named.find((name) => endToEnd.has(name.trim().toLowerCase()));
     return odd === undefined ? undefined : 'Connection names a header that belongs to the request.';
   },
@@ -79,16 +84,16 @@ const problems: readonly HeadRule[] = [
     const isOdd = rawHeaders.some((text) => /[\x00-\x08\x0a-\x1f\x7f]/.test(text));
     return isOdd ? 'A header has a control character.' : undefined;
   },
-  (head) => {
-    const encodings = valuesOf(head, 'transfer-encoding');
-    const lengths = valuesOf(head, 'content-length');
+  (_head, fields) => {
+    const encodings = valuesOf(fields, 'transfer-encoding');
+    const lengths = valuesOf(fields, 'content-length');
     if (encodings.length + lengths.length > 1) return 'The length of the body is said more than once.';
     return encodings.every((value) => value.toLowerCase() === 'chunked')
       ? undefined
       : 'The transfer encoding is unknown.';
   },
-  (head) => {
-    const upgrades = valuesOf(head, 'upgrade');
+  (_head, fields) => {
+    const upgrades = valuesOf(fields, 'upgrade');
     if (upgrades.length === 0) return undefined;
     // h2c would be a connection in which no request is seen
     return upgrades.length === 1 && upgrades[0]?.toLowerCase() === 'websocket'
@@ -97,12 +102,31 @@ const problems: readonly HeadRule[] = [
   },
 ];
 
-export function valuesOf({ rawHeaders }: Pick<RequestHead, 'rawHeaders'>, name: string): string[] {
-  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name);
+function firstProblem(head: RequestHead, fields: Fields): string | undefined {
+  for (const rule of problems) {
+    const reason = rule(head, fields);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
 }
 
-function authoritiesOf(head: RequestHead): string[] {
-  const hosts = valuesOf(head, 'host');
+function fieldsOf({ rawHeaders }: RequestHead): Fields {
+  const fields = new Map<string, string[]>();
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? '').toLowerCase();
+    const values = fields.get(name);
+    if (values === undefined) fields.set(name, [rawHeaders[index + 1] ?? '']);
+    else values.push(rawHeaders[index + 1] ?? '');
+  }
+  return fields;
+}
+
+function valuesOf(fields: Fields, name: string): readonly string[] {
+  return fields.get(name) ?? [];
+}
+
+function authoritiesOf(head: RequestHead, fields: Fields): readonly string[] {
+  const hosts = valuesOf(fields, 'host');
   // HTTP/2 clients may send both; then they must be one
   if (head.authority === undefined) return hosts;
   return hosts.every((host) => host === head.authority) ? [head.authority] : [head.authority, ...hosts];

@@ -30,7 +30,8 @@ interface Waiter {
 export class UpstreamPool {
   readonly #connect: Connect;
   readonly #most: number;
-  readonly #all = new Set<Duplex>();
+  /** All there are, each with the agent that hands it over: making one costs as much as a request. */
+  readonly #all = new Map<Duplex, Agent>();
   /** Idle ones, with the way to stop watching them. */
   readonly #idle = new Map<Duplex, () => void>();
   readonly #waiting: Waiter[] = [];
@@ -59,7 +60,7 @@ export class UpstreamPool {
 
   close(): void {
     this.#isClosed = true;
-    for (const socket of this.#all) socket.destroy();
+    for (const socket of this.#all.keys()) socket.destroy();
     for (const { reject } of this.#waiting.splice(0)) reject(gone());
   }
 
@@ -79,7 +80,7 @@ export class UpstreamPool {
       socket.destroy();
       throw gone();
     }
-    this.#all.add(socket);
+    this.#all.set(socket, new SocketAgent(socket));
     socket.once('close', () => this.#forget(socket));
     // between the connection and now it may have ended already, and then says nothing more
     if (socket.destroyed) this.#forget(socket);
@@ -108,7 +109,7 @@ export class UpstreamPool {
     socket.once('free', park);
     return {
       socket,
-      agent: new SocketAgent(socket),
+      agent: this.#all.get(socket) ?? new SocketAgent(socket),
       finish: (isComplete) => {
         if (isDone) return;
         isDone = true;
